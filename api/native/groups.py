@@ -49,7 +49,7 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
     body, caller = call.input, call.caller
     if body.groups is not None:
         found = await parts.search.groups([GroupId(text) for text in body.groups], caller=caller)
-        return GroupsResponse(groups=tuple(map(group_row, found.values())))
+        return GroupsResponse(groups=tuple(map(group_answer, found.values())))
     token = "ListGroups", caller.user, body.group_name or "", f"{body.ended_after} {body.mine}"
     query = GroupQuery(
         name=body.group_name,
@@ -61,11 +61,12 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
     page = await parts.search.newest_groups(query)
     shown, more = page[: body.max_results], len(page) > body.max_results
     return GroupsResponse(
-        groups=tuple(map(group_row, shown)), next_token=parts.tokens.make(token, str(shown[-1].order)) if more else None
+        groups=tuple(map(group_answer, shown)),
+        next_token=parts.tokens.make(token, str(shown[-1].order)) if more else None,
     )
 
 
-def group_row(group: Group) -> GroupRow:
+def group_answer(group: Group) -> GroupRow:
     """A group in an answer."""
     counts = dict(group.counts)
     return GroupRow(

@@ -48,7 +48,7 @@ def group_tags(args: Namespace, request: Request, *, size: int | None) -> Reques
     return {"tags": request.get("tags", {}) | tags}
 
 
-def new_group(url: str, args: Namespace, request: Request, digest: str) -> tuple[str, Request]:
+def group_of_sweep(url: str, args: Namespace, request: Request, digest: str) -> tuple[str, Request]:
     """The id of the group of `--each`, and the member `tags` that names it.
 
     Without `--group` it is a new group, except that the same command continues its group within 15 minutes. `digest`:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from batchq.cli.attach import add_stop_flag, attend
 from batchq.cli.config import defaults
-from batchq.cli.groups import group_tags, new_group, wait_for_group
+from batchq.cli.groups import group_of_sweep, group_tags, wait_for_group
 from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
 from batchq.cli.job_handles import resolve_job
@@ -178,7 +178,7 @@ def _submit_each(args: Namespace, plan: JobPlan) -> int:
         return DONE
     url = url_of(args)
     digest = sha256("".join(member.invocation for member in members).encode()).hexdigest()
-    group, tags = new_group(url, args, tags, digest)
+    group, tags = group_of_sweep(url, args, tags, digest)
     resolved = plan.resolved(url) | tags
     sweep = [member.with_members_of(resolved) for member in members]
     status = submit_sweep(url, sweep, at_once=args.jobs or DEFAULT_REQUESTS, strict=plan.strict)

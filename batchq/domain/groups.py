@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from hashlib import sha256
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import Tags
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job import GroupTerms, Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.status_counts import StatusCounts, counts_after
@@ -103,6 +103,17 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The reason of the cancellation by `max_failed`."""
         most = self.terms.max_failed
         return f"{most} {'job' if most == 1 else 'jobs'} of group {self.terms.name} failed, its limit of failed jobs"
+
+
+class GroupChanges(Struct, kw_only=True):
+    """What a unit of work decides about groups."""
+
+    #: The groups whose jobs changed, as they will be saved.
+    changed: dict[GroupId, Group] = field(default_factory=dict)
+    #: Groups with jobs that may take a free place.
+    due: set[GroupId] = field(default_factory=set)
+    #: Jobs whose dependencies are met, and that wait for a place in their group.
+    gated: set[JobId] = field(default_factory=set)
 
 
 class MemberChange(Struct, frozen=True, kw_only=True):

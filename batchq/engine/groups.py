@@ -67,14 +67,14 @@ class Groups:
         """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
         changed = _changed_members(unit)
         gated = {group_id for group_id, changes in changed.items() if any(_is_gated(change) for change in changes)}
-        due = gated | unit.due_groups | self._due
+        due = gated | unit.groups.due | self._due
         if not due:
             return
         await self._read(due)
-        unit.due_groups = set()
+        unit.groups.due = set()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
-        unit.gated = set()
+        unit.groups.gated = set()
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
@@ -86,15 +86,15 @@ class Groups:
         for group_id, changes in changed.items():
             before = self._group(group_id, changes)
             after = group_after(before, (*changes, *replaced.get(group_id, ())), unit.now)
-            unit.groups[group_id] = after
+            unit.groups.changed[group_id] = after
             if after.ended_at is not None and before.ended_at is None:
                 _record_end(unit, after, changes)
             if after.is_failing and not before.is_failing:
                 self._begin_bulk_stop(unit, _cancellation(after))
 
     def on_committed(self, committed: Committed) -> None:
-        self._due = committed.unit.due_groups
-        for group_id, group in committed.unit.groups.items():
+        self._due = committed.unit.groups.due
+        for group_id, group in committed.unit.groups.changed.items():
             if group.ended_at is None:
                 self._known[group_id] = group
             else:
@@ -125,7 +125,7 @@ class Groups:
         own = {job.id: job for change in changes if (job := change.after) is not None and _waits_for_place(job)}
         stored = await self._store.waiting_members(group_id, most + len(changes))
         unit.load(stored)
-        ready = unit.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
+        ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
         known = {*(job.id for job in stored), *ready}
         current = map(
             unit.apply_parent_order, sorted(known)
@@ -134,7 +134,7 @@ class Groups:
         for job in sorted(waiting, key=attrgetter("order"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
-            unit.due_groups.add(group_id)
+            unit.groups.due.add(group_id)
 
     async def _replaced(
         self, unit: UnitOfWork, changed: Mapping[GroupId, tuple[MemberChange, ...]]

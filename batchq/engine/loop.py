@@ -90,10 +90,8 @@ class EngineLoop:
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
         self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
         self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts, self.state.sightings)
-        request_unit = partial(mailbox.post, ContinueWork())
-        self.scheduler = Scheduler(
-            store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
-        )
+        request = partial(mailbox.post, ContinueWork())
+        self.scheduler = Scheduler(store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request)
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
         self._groups = Groups(store, self._begin_bulk_stop)
         self._handler = MessageHandler(

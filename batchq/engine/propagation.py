@@ -105,8 +105,8 @@ def _gated(unit: UnitOfWork, job: Job, event: DependencyEvent) -> DependencyEven
     """The event, but a job of a group with `max_running` remains PENDING until `Groups.release` gives it a place."""
     if job.spec.group is None or not is_gated(job) or not isinstance(event, on.DependenciesMet):
         return event
-    unit.due_groups.add(job.spec.group.id)
-    unit.gated.add(job.id)
+    unit.groups.due.add(job.spec.group.id)
+    unit.groups.gated.add(job.id)
     return on.DependenciesPending()
 
 

@@ -6,6 +6,7 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from itertools import count as count_from
 from typing import Protocol
 
@@ -20,8 +21,8 @@ from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.groups import Group
-from batchq.domain.ids import GroupId, JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
+from batchq.domain.groups import GroupChanges
+from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
@@ -124,12 +125,6 @@ class UnitOfWork:
         self.audit_records: list[AuditRecord] = []
         #: The budgets that change; None: the budget is deleted.
         self.budgets: dict[BudgetKey, Budget | None] = {}
-        #: The groups whose jobs changed, as they will be saved.
-        self.groups: dict[GroupId, Group] = {}
-        #: Groups with jobs that may take a free place.
-        self.due_groups: set[GroupId] = set()
-        #: Jobs whose dependencies are met, and that wait for a place in their group.
-        self.gated: set[JobId] = set()
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
@@ -142,6 +137,11 @@ class UnitOfWork:
         self._changed: list[JobId] = []
         self._children_changed: dict[JobId, list[Moved]] = {}
         self._job_changes: list[Change] | None = None
+
+    @cached_property
+    def groups(self) -> GroupChanges:
+        """The changes of groups."""
+        return GroupChanges()
 
     def load(self, jobs: Iterable[Job]) -> None:
         """Add jobs as stored. Changes that this unit of work has already made to them remain.
@@ -326,7 +326,7 @@ class UnitOfWork:
             progress=tuple(self.progress),
             spending=self.spending,
             budgets=tuple(self.budgets.items()),
-            groups=tuple(self.groups.values()),
+            groups=tuple(self.groups.changed.values()),
             audit_records=tuple(self.audit_records),
             delete_submissions_before=forget_before if self.submitted else None,
         )

@@ -4,7 +4,7 @@ import pytest
 
 from tests.house.walk import walks
 
-MAX_FILES = 100
+MAX_FILES = 102
 
 
 @pytest.mark.exhaustive
