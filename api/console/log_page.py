@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
-from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
+from batchq.api.http.http import REQUEST_ID, send_stream, while_connected
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
@@ -152,10 +152,7 @@ async def _text(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web
     response = web.StreamResponse(headers=headers)
     response.content_type, response.charset = "text/plain", "utf-8"
     try:
-        await begin_stream(visit.http, response)
-        async for part in context.log_windows.text(log.tag):
-            await response.write(part)
-        await response.write_eof()
+        await send_stream(visit.http, response, context.log_windows.text(log.tag))
     except ConnectionError:  # the client disconnected
         pass
     except Unavailable as why:

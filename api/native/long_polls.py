@@ -19,7 +19,7 @@ from batchq.api.http.http import (
     RequestQuery,
     Text,
     Word,
-    begin_stream,
+    send_stream,
     struct_to_json,
     while_connected,
 )
@@ -141,12 +141,7 @@ async def _stream(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilte
     response = web.StreamResponse(headers={**headers, "X-Accel-Buffering": "no"})
     parts = _parts(context, call, wanted, context.events.last if after is None else after)
     try:
-        await begin_stream(call.http, response)
-        if call.http.method == "HEAD":
-            return response
-        async for part in parts:
-            await response.write(part)
-        await response.write_eof()
+        await send_stream(call.http, response, parts)
     except (ConnectionError, HttpRefusal):
         pass  # the client disconnected, or was disconnected because it read too slowly
     except Unavailable as why:

@@ -8,8 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.service.waiting import reaches
 from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
@@ -119,19 +117,18 @@ class JobServer:
 @contextmanager
 def job_server(directory: Path, engine_url: str | None = None) -> Iterator[JobServer]:
     """None: the engine of DOCKER_HOST, where no container may remain."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("BATCHQ_SURVEY_EVERY", "1")
-        if engine_url is not None:
-            environment.setenv("DOCKER_HOST", engine_url)
-            environment.setenv("BATCHQ_NETWORK", "bridge")  # the bridge of a killed engine would remain
-        with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
-            try:
-                yield (server := JobServer(service, ContainerRecords(directory / "records")))
-                server.until(lambda: engine_url is not None or not service.containers())
-            finally:
-                if engine_url is None:
-                    service.stop()
-                    service.remove_containers()
+    settings = ["BATCHQ_SURVEY_EVERY=1"]
+    if engine_url is not None:
+        settings.append("BATCHQ_NETWORK=bridge")  # the bridge of a killed engine would remain
+    flags, under = ("--stop-grace", "2", "--min-timeout", "1"), ("env", *settings)
+    with serving(directory / "data", *flags, under=under, engine_url=engine_url) as service:
+        try:
+            yield (server := JobServer(service, ContainerRecords(directory / "records")))
+            server.until(lambda: engine_url is not None or not service.containers())
+        finally:
+            if engine_url is None:
+                service.stop()
+                service.remove_containers()
 
 
 def outcomes(job: dict[str, Any]) -> list[tuple[int | None, str]]:
