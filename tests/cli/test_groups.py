@@ -56,6 +56,7 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
 async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "alone", *FAST)
+    await batchq("wait", "alone")
 
     _, rows, _ = await batchq("list", "--columns", "name")
     _, jobs, _ = await batchq("list", "fit", "--columns", "name")
