@@ -1,27 +1,35 @@
 """The list of jobs: its filters, which are the query of the URL; pages of 50 jobs; and numbers of jobs by name."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.group_page import group_parts
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.pages import Page, PageTable
+from batchq.api.console.svg import status_bar
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, Status
+from batchq.domain.groups import Group
 from batchq.domain.job import Job
 from batchq.errors import NotFound
+from batchq.ports.groups import GroupQuery
 from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
 
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
+MAX_GROUPS = 20  # rows of groups above the jobs
+GROUPS_SHOWN_FOR = timedelta(days=1)  # after their end
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
 Token = Annotated[str, Field(max_length=1024)]
 pages = PageTable()
@@ -76,6 +84,9 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> Page:
         limit=limit,
         before=before,
     )
+    groups = await _running_groups(parts, query, caller)
+    if groups:
+        search = replace(search, selection=replace(search.selection, ungrouped=True))
     missing = ""
     try:
         found = await parts.search.search(search, caller=caller)
@@ -86,6 +97,7 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> Page:
         "found": found,
         "missing": missing,
         "views": () if query.group else await parts.views.listed(found.jobs, caller=caller),
+        "job_groups": [(group, status_bar(group_parts(group), group.terms.name)) for group in groups],
         "groups": list(_groups(query, found.jobs)) if query.group else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "chips": list(chips(query)),
@@ -100,6 +112,14 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> Page:
         "stop_all": stop_all_path(query),
     }
     return Page(template="jobs.html", title="Jobs", values=values)
+
+
+async def _running_groups(parts: Parts, query: JobsQuery, caller: Caller) -> Sequence[Group]:
+    """The unfinished and lately ended groups, which stand for their jobs on the list without filters."""
+    if query.filters() or query.group or query.by is By.ENDED:
+        return ()
+    since = parts.clock.now() - GROUPS_SHOWN_FOR
+    return await parts.search.newest_groups(GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility))
 
 
 def _with_order(query: JobsQuery) -> str:

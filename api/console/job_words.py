@@ -38,7 +38,13 @@ def condition(job: Job) -> str:
 
 
 def entry_words(entry: HistoryEntry) -> str:
-    """The reason of a history entry; of a step of an order what happened, and of a hold who holds or released it."""
+    """The reason of a history entry; of a step of an order what happened, and of a hold who holds or released it.
+
+    Of the end of a group its name and its counts.
+    """
+    if entry.group_end is not None:
+        end = entry.group_end
+        return f"group {end.name} ended: {end.succeeded} succeeded, {end.failed} failed, {end.stopped} stopped"
     if entry.hold is not None:
         return _hold_words(entry.hold)
     return entry.reason or "" if entry.stop is None else _step_words(entry.stop)

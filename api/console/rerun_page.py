@@ -20,7 +20,7 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, Status
-from batchq.domain.ids import JobId, job_path
+from batchq.domain.ids import GroupId, JobId, job_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
@@ -49,6 +49,8 @@ class RerunSelection(RequestQuery):
     """The jobs to submit again."""
 
     job: Ids = Field(default_factory=list)
+    #: The id of a group: its failed jobs, in place of `job`.
+    group: Word = ""
     #: Whether only failed jobs are repeated; of an array its failed children. Repeated jobs are left out.
     failed: bool = False
     #: Whether `failed` includes jobs that a user cancelled or terminated.
@@ -146,7 +148,12 @@ async def _page(
         "jobs": jobs,
         "left_out": left_out,
         "with_stopped": urlencode(
-            [*(("job", text) for text in selection.job), ("failed", "true"), ("alsoStopped", "true")]
+            [
+                *(("job", text) for text in selection.job),
+                *([("group", selection.group)] if selection.group else ()),
+                ("failed", "true"),
+                ("alsoStopped", "true"),
+            ]
         ),
         "authors": await _authors(parts.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
@@ -172,9 +179,10 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
 
     Failed children stand in place of their arrays. Raises Invalid; NotFound for an unknown id.
     """
-    if not selection.job:
+    ids = await _failed_in_group(parts, selection.group, caller) if selection.group else selection.job
+    if not ids:
         raise Invalid("No jobs are selected.")
-    jobs, left_out = await find_documents(parts.batch, list(dict.fromkeys(selection.job)), caller), LeftOut()
+    jobs, left_out = await find_documents(parts.batch, list(dict.fromkeys(ids)), caller), LeftOut()
     if selection.failed:
         failed = {found.id: found for job in jobs for found in await _failed(parts, job, caller)}
         reruns = await parts.search.reruns(failed.values())
@@ -195,6 +203,13 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
     if len(jobs) > MAX_JOBS:
         raise Invalid(f"{len(jobs):,} jobs are selected: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun.")
     return jobs, left_out
+
+
+async def _failed_in_group(parts: Parts, group_id: str, caller: Caller) -> list[str]:
+    """The failed jobs of a group that no other job has replaced, the oldest first; at most MAX_JOBS."""
+    selection = JobSelection(groups=frozenset({GroupId(group_id)}), statuses=frozenset({Status.FAILED}))
+    page = await parts.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
+    return [job.id for job in reversed(page.jobs)]
 
 
 async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:

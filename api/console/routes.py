@@ -12,6 +12,7 @@ from batchq.api.console import (
     definition_pages,
     event_stream,
     find,
+    group_page,
     hold_pages,
     job_detail_pages,
     job_list_page,
@@ -56,6 +57,7 @@ TABLES = tuple(
     for value in (
         server_pages,
         job_list_page,
+        group_page,
         job_detail_pages,
         find,
         log_page,

@@ -1,16 +1,18 @@
-"""Pictures as SVG: the time axis of a job, the children of an array, and the jobs around a job. Pure.
+"""Pictures as SVG: time axis, children of an array, jobs around a job, results of a group. Pure.
 
 All markup is made of numbers and escaped text. The colour of a shape follows from its class, `shape-STATUS`; each
 picture has a text beside it with the same content.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from itertools import accumulate
 
 from markupsafe import Markup
 from msgspec import Struct
 
 from batchq.domain.enums import Status
+from batchq.domain.wording import duration_words
 from batchq.ports.jobs import ChildRun
 from batchq.system.escapes import escape
 
@@ -19,6 +21,9 @@ SHORTEST = 6  # of a span on the axis, so that each is visible
 MIN_WIDTH, MAX_COLUMNS = 48, 100  # of the grid, in cells: a small array does not fill its width
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
 STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
+PLOT_WIDTH, PLOT_HEIGHT, MARGIN = 640, 180, 20
+BINS = 20  # of a histogram
+TENTHS_BELOW = 10  # seconds
 MAX_NAME = 17  # characters of a name in a node
 
 
@@ -135,3 +140,78 @@ def _node(node: GraphNode, x: int, y: int) -> Markup:
     if node.status is None or node.level == 0:
         return drawn
     return Markup('<a href="{}">{}</a>').format(node.path, drawn)
+
+
+def status_bar(parts: Sequence[tuple[str, int]], label: str) -> Markup:
+    """A bar whose parts are as long as the numbers of jobs. `parts`: the class `shape-NAME` and the number of each."""
+    total = sum(count for _, count in parts)
+    widths = [max(SHORTEST, AXIS_WIDTH * count / total) if count else 0.0 for _, count in parts]
+    scale = AXIS_WIDTH / sum(widths) if total else 0.0
+    starts = accumulate((width * scale for width in widths), initial=0.0)
+    drawn = (
+        Markup('<rect class="shape-{}" x="{:.1f}" width="{:.1f}" height="{}"/>').format(
+            name, start, width * scale, AXIS_HEIGHT
+        )
+        for (name, _), start, width in zip(parts, starts, widths, strict=False)
+        if width
+    )
+    head = Markup('<svg class="axis" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">')
+    return head.format(AXIS_WIDTH, AXIS_HEIGHT, escape(label)) + Markup("").join(drawn) + Markup("</svg>")
+
+
+def histogram(seconds: Sequence[float], label: str) -> Markup:
+    """How many values are in each of BINS ranges of equal width, with the ends of the ranges as text."""
+    low, high = min(seconds), max(seconds)
+    width = (high - low) / BINS or 1.0
+    counts = [0] * BINS
+    for value in seconds:
+        counts[min(BINS - 1, int((value - low) / width))] += 1
+    step, unit = PLOT_WIDTH / BINS, (PLOT_HEIGHT - 2 * MARGIN) / max(counts)
+    bars = (
+        Markup("<g><title>{} from {} to {}</title>").format(
+            count, duration_text(low + at * width), duration_text(low + (at + 1) * width)
+        )
+        + Markup('<rect class="shape-SUCCEEDED" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/></g>').format(
+            at * step + 1, PLOT_HEIGHT - MARGIN - count * unit, step - 2, count * unit
+        )
+        for at, count in enumerate(counts)
+        if count
+    )
+    ends = _axis_ends(duration_text(low), duration_text(high))
+    return _plot_head(label) + Markup("").join(bars) + ends + Markup("</svg>")
+
+
+def scatter_plot(points: Sequence[tuple[float, float, str]], label: str) -> Markup:
+    """A dot for each point: x, y, and its name. The ends of both axes are texts."""
+    xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
+    drawn = (
+        Markup(
+            '<g><title>{}: {:g}, {:g}</title><circle class="shape-RUNNING" cx="{:.1f}" cy="{:.1f}" r="5"/></g>'
+        ).format(escape(name), x, y, _scaled(x, xs, PLOT_WIDTH), PLOT_HEIGHT - _scaled(y, ys, PLOT_HEIGHT))
+        for x, y, name in points
+    )
+    text = Markup('<text class="quiet" x="0" y="{}">{:g}</text>')
+    sides = text.format(MARGIN - 6, max(ys)) + text.format(PLOT_HEIGHT - MARGIN - 4, min(ys))
+    ends = _axis_ends(f"{min(xs):g}", f"{max(xs):g}")
+    return _plot_head(label) + Markup("").join(drawn) + sides + ends + Markup("</svg>")
+
+
+def duration_text(seconds: float) -> str:
+    """`42 s`, or `0.5 s` below 10 s."""
+    return f"{seconds:.1f} s" if seconds < TENTHS_BELOW else duration_words(timedelta(seconds=seconds))
+
+
+def _scaled(value: float, values: Sequence[float], length: float) -> float:
+    low, high = min(values), max(values)
+    return MARGIN + (length - 2 * MARGIN) * ((value - low) / (high - low) if high > low else 0.5)
+
+
+def _plot_head(label: str) -> Markup:
+    head = Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">')
+    return head.format(PLOT_WIDTH, PLOT_HEIGHT, escape(label))
+
+
+def _axis_ends(first: str, last: str) -> Markup:
+    text = Markup('<text class="quiet" x="{}" y="{}" text-anchor="{}">{}</text>')
+    y = PLOT_HEIGHT - 4
+    return text.format(0, y, "start", escape(first)) + text.format(PLOT_WIDTH, y, "end", escape(last))

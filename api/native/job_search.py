@@ -25,7 +25,7 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Fact
 from batchq.domain.ids import JobId
-from batchq.domain.job import Job
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user, latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
@@ -85,6 +85,7 @@ def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
         "array_index": None if job.child is None else job.child.index,
         "parent_id": None if job.child is None else job.child.parent,
         **_array_members(job),
+        **_group_members(spec),
         "nodes": spec.nodes.count if spec.nodes.form is DefinitionForm.NODES else None,
         "hold": hold_answer(job.hold),
         "stop_order": None if order is None else stop_order_answer(order),
@@ -98,6 +99,13 @@ def _array_members(job: Job) -> dict[str, Any]:
         return {}
     counts = {} if job.array_state is None else dict(job.array_state.counts)
     return {"array_size": job.spec.array_size, "status_summary": {status: counts.get(status, 0) for status in Status}}
+
+
+def _group_members(spec: JobSpec) -> dict[str, object]:
+    """The group of a job, and its parameters: a job of no group has no values of a sweep."""
+    if spec.group is None:
+        return {}
+    return {"group_id": spec.group.id, "group_name": spec.group.name, "parameters": dict(spec.parameters)}
 
 
 def explanation_answer(explanation: Explanation) -> ExplanationResponse:

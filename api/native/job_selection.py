@@ -12,7 +12,7 @@ from pydantic import Field
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Status
-from batchq.domain.ids import JobId
+from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job_selection import MAX_PATTERNS, JobSelection
 from batchq.errors import Invalid
 
@@ -22,7 +22,7 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
 )
 #: Members of a selection that narrow it, and of which a request to stop jobs needs another one.
-_NARROWING = {"created_after", "created_before", "children"}
+_NARROWING = {"created_after", "created_before", "children", "ungrouped"}
 
 ExitCode = Annotated[int, Field(ge=0, lt=2**32)]
 Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
@@ -38,6 +38,10 @@ class SelectionBody(RequestBody):
     id_prefix: Word | None = None
     #: The id of an array: its children match, without the array.
     parent_id: Word | None = None
+    #: Ids of groups. A job that another job of its group has replaced does not match.
+    groups: Words | None = None
+    #: Only jobs of no group.
+    ungrouped: bool = False
     #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
     job_names: Patterns | None = None
     #: Names, `prefix*`, `name:revision` or ARNs of job definitions.
@@ -79,6 +83,8 @@ class SelectionBody(RequestBody):
             ids=None if self.jobs is None else tuple(JobId(bare_name(text)) for text in self.jobs),
             id_prefix=self.id_prefix and self.id_prefix.lower(),
             parent=None if self.parent_id is None else parse_job_id(self.parent_id),
+            ungrouped=self.ungrouped,
+            groups=None if self.groups is None else frozenset(map(GroupId, self.groups)),
             names=_set(self.job_names),
             definitions=_names(self.job_definitions),
             queues=_names(self.job_queues),

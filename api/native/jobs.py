@@ -4,6 +4,7 @@ from typing import Any
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import Reason, RequestBody, Word
+from batchq.api.native.groups import group_end_answer
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
@@ -146,6 +147,7 @@ def _history_entry(entry: HistoryEntry) -> HistoryEntryResponse:
         attempt=entry.attempt,
         stop_order=step,
         hold=hold_change_answer(entry.hold),
+        group_end=group_end_answer(entry.group_end),
     )
 
 

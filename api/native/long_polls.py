@@ -23,6 +23,7 @@ from batchq.api.http.http import (
     struct_to_json,
     while_connected,
 )
+from batchq.api.native.groups import group_end_answer
 from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call, CallLimit
@@ -203,6 +204,7 @@ def event_answer(saved: FeedEntry) -> EventResponse:
         attempt=entry.attempt,
         stop_order=None if entry.stop is None else stop_step_answer(entry.stop),
         hold=hold_change_answer(entry.hold),
+        group_end=group_end_answer(entry.group_end),
     )
 
 

@@ -29,6 +29,7 @@ from batchq.cli.output import (
     uses_color,
     write_line,
 )
+from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_log_lines, stream_stops
 from batchq.domain.enums import ACTIVE, FINISHED, Status
@@ -97,6 +98,7 @@ class JobFollower:
         self._patience = Patience(has_responded=True, notify=self.line.notice)
         self._prints_colors = uses_color("auto") if is_terminal() else None
         self._began = elapsed()
+        self._meter = ProgressMeter()
 
     def follow(self) -> JobDetail:
         """Wait until the job is finished and all its output is printed. Raises Invalid, and NotFound if it is gone."""
@@ -165,9 +167,8 @@ class JobFollower:
     def _waiting_text(self, job: JobDetail) -> str:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if job.array_properties.size is not None:
-            counts = job.array_properties.status_summary
-            over = sum(counts.get(status, 0) for status in FINISHED)
-            return f"{over} of {job.array_properties.size} children have ended, {counts.get(Status.FAILED, 0)} FAILED"
+            array = job.array_properties
+            return self._meter.line(children_progress(job.job_name, array.size or 0, array.status_summary))
         if job.status is Status.RUNNING:
             return f"running for {waited}"
         reason = self.sentence() or job.status_reason

@@ -6,7 +6,7 @@ from pathlib import Path
 from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_selection import HELP_ONE, resolve_job
+from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE
 from batchq.cli.quantities import parse_time
 from batchq.cli.tables import Column, print_list, text_column, time_column

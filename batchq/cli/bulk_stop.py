@@ -13,7 +13,8 @@ from signal import Signals
 from msgspec import Struct, field
 
 from batchq.cli.http_client import url_of
-from batchq.cli.job_selection import HELP, MAX_IDS, add_selection_flags, stop_selection
+from batchq.cli.job_handles import HELP
+from batchq.cli.job_selection import MAX_IDS, add_selection_flags, stop_selection
 from batchq.cli.output import (
     EXIT_STATUSES,
     INTERRUPTED,

@@ -5,6 +5,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
+from batchq.cli.groups import group_end_text
 from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
 from batchq.cli.job_selection import (
     add_selection_flags,
@@ -14,6 +15,7 @@ from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print
 from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.tables import json_of
 from batchq.domain.ids import short_id
+from batchq.errors import UsageError
 from batchq.ports.responses.records import EventResponse, ListEventsResponse
 from batchq.system.escapes import escape
 
@@ -72,10 +74,16 @@ def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:
 
 def _filters(args: Namespace, url: str) -> dict[str, str]:
     """The parameters of the query that select events. Raises UsageError and NotFound for a job that is not found."""
-    return {name: ",".join(values) for name, values in selection_of(args, url).items() if values}
+    selection = selection_of(args, url)
+    if "groups" in selection:
+        raise UsageError("events cannot be selected by group: give jobs, -q or -t")
+    return {name: ",".join(values) for name, values in selection.items() if values}
 
 
 def _text(event: EventResponse) -> str:
+    if event.group_end is not None:
+        parts = str(event.number), clock_time(local_time(event.at)), group_end_text(event.group_end)
+        return "  ".join(map(escape, parts))
     attempt = f" (attempt {event.attempt})" if event.attempt is not None else ""
     reason = f": {event.status_reason}" if event.status_reason is not None else ""
     words = (

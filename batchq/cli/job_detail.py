@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.cli.groups import explain_group, group_end_text, show_group
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.job_selection import HELP_ONE, resolve_job
+from batchq.cli.job_handles import HELP_ONE, Several, resolve_job, resolve_targets, single
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, format_long_duration, iso_text, local_time, now
 from batchq.cli.server_requests import fetch_explanation, fetch_job
@@ -69,7 +70,10 @@ def _add_common(command: ArgumentParser) -> None:
 
 def run_show(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_job(url, resolve_job(url, args.job), "", answer=job_details.JobResponse)
+    found = resolve_targets(url, [args.job], several=Several.NEWEST)
+    if found.groups:
+        return show_group(args, url, found.groups[0])
+    response = fetch_job(url, single(args.job, found.jobs), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -224,7 +228,10 @@ def _took(attempt: job_details.AttemptResponse) -> str:
 
 def run_why(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_explanation(url, resolve_job(url, args.job))
+    found = resolve_targets(url, [args.job], several=Several.NEWEST)
+    if found.groups:
+        return explain_group(args, url, found.groups[0])
+    response = fetch_explanation(url, single(args.job, found.jobs))
     if prints_json(args):
         print_json(args, response)
         return 0
@@ -234,7 +241,7 @@ def run_why(args: Namespace) -> int:
 
 def run_history(args: Namespace) -> int:
     url = url_of(args)
-    response = fetch_job(url, resolve_job(url, args.job), "/history", answer=JobHistoryResponse)
+    response = fetch_job(url, resolve_job(url, args.job, several=Several.NEWEST), "/history", answer=JobHistoryResponse)
     print_list(args, response, response.history, _history_columns(response.history))
     if not response.history:
         print_notice(f"job {response.job_id} has no history yet: its array has not created it")
@@ -242,7 +249,7 @@ def run_history(args: Namespace) -> int:
 
 
 def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[HistoryEntryResponse]]:
-    states = [entry for entry in entries if entry.stop_order is None and entry.hold is None]
+    states = [entry for entry in entries if not (entry.stop_order or entry.hold or entry.group_end)]
     times = [local_time(state.at) for state in states]
     stays = {
         id(entry): format_long_duration(end - start)
@@ -259,7 +266,9 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 
 
 def _history_reason(entry: HistoryEntryResponse) -> str:
-    """The reason of an entry; the entry of a stop order has the order in place of it, or what was sent for it."""
+    """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
+    if entry.group_end is not None:
+        return group_end_text(entry.group_end)
     if entry.hold is not None:
         return _render_hold_change(entry.hold)
     return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from batchq.cli.job_selection import parse_handle
+from batchq.cli.job_handles import parse_handle
 from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
 from batchq.errors import UsageError
@@ -85,6 +85,9 @@ def add_job_flags(command: ArgumentParser) -> None:
     )
     flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
     flag("--user", metavar="USER", help="user in the container (that of the image)")
+    flag("--group", metavar="NAME", help="group of the job; with --each a new group of the job's name is the default")
+    flag("--max-running", type=parse_count, metavar="N", help="let at most N jobs of the group run at the same time")
+    flag("--max-failed", type=parse_count, metavar="N", help="cancel the others when N jobs of the group have failed")
     flag("--array", type=parse_count, metavar="N", help="submit an array job with N children, 2 to 10000")
     flag(
         "--after",

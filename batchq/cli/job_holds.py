@@ -5,14 +5,8 @@ from collections.abc import Callable, Iterable
 from urllib.parse import quote
 
 from batchq.cli.http_client import call, url_of
-from batchq.cli.job_selection import (
-    HELP_ONE,
-    STATES,
-    Filters,
-    add_selection_flags,
-    resolve_job,
-    selected_ids,
-)
+from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.job_selection import STATES, Filters, add_selection_flags, selected_ids
 from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, print_notice, write_line
 from batchq.cli.quantities import local_time, now
 from batchq.cli.server_requests import Answer, job_endpoint

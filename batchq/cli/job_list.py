@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from batchq.cli.config import defaults
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row
+from batchq.cli.job_handles import Several
 from batchq.cli.job_selection import (
     STATES,
     Filters,
@@ -21,15 +22,19 @@ from batchq.cli.job_selection import (
     selection_of,
 )
 from batchq.cli.output import is_terminal, print_notice, write_line
+from batchq.cli.progress import group_progress, summary_line
 from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import fetch_jobs
+from batchq.cli.server_requests import fetch_groups, fetch_jobs
 from batchq.cli.tables import print_json, print_list, prints_json, text_column
 from batchq.domain.enums import Status
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
+from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.jobs import JobRow, SearchResponse
+from batchq.system.escapes import escape
 
 LIMIT = 100  # jobs
+GROUPS_SHOWN = 20  # groups above the jobs
 GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
 RECENT = timedelta(hours=1)  # in which a job must have ended to be listed without a filter of states or times
 WATCH_INTERVAL = 2.0  # seconds
@@ -47,7 +52,9 @@ GROUPS: Mapping[str, Callable[[JobRow], str]] = {
 
 
 def add_list(command: ArgumentParser) -> None:
-    """List jobs, newest first: your unfinished jobs, and those that ended in the last hour. An array is one line.
+    """List jobs, newest first: your unfinished jobs, and those that ended in the last hour.
+
+    An array is one line. A group is one line above the jobs; with its name its jobs are listed.
 
     batchq list -t pending                     what waits, and why
     batchq list -q gpu -U                      the jobs of all users in the queue gpu
@@ -78,21 +85,39 @@ def run_list(args: Namespace) -> int:
         raise UsageError("--watch needs a terminal, and no --json or --query")
     job_columns(now(), _column_names(args))  # unknown names are reported before a request
     url = url_of(args)
+    filters = selection_of(args, url, several=Several.ALL)
     while True:
-        page = _search(args, url)
+        groups = _groups(args, url, filters)
+        page = _search(args, url, filters | ({"ungrouped": True} if groups else {}))
         if args.watch:
             write_line(CLEAR, end="", flush=False)
-        _print(args, page)
+        for group in groups:
+            write_line(escape(summary_line(group_progress(group))), flush=False)
+        if page.jobs or not groups:
+            _print(args, page)
         if not args.watch:
             return 0
         time.sleep(WATCH_INTERVAL)
 
 
-def _search(args: Namespace, url: str) -> SearchResponse:
+def _groups(args: Namespace, url: str, filters: Filters) -> Sequence[GroupRow]:
+    """The groups that stand for their jobs: those that are unfinished or ended recently.
+
+    None for a list that selects jobs by other filters than their owner, and for one that programs read.
+    """
+    if args.ids or args.group_by or args.children or args.all or args.reasons or prints_json(args):
+        return ()
+    if filters.keys() - {"mine"}:
+        return ()
+    recent = milliseconds(now() - RECENT)
+    return fetch_groups(url, endedAfter=recent, mine=filters.get("mine", False), maxResults=GROUPS_SHOWN)
+
+
+def _search(args: Namespace, url: str, filters: Filters) -> SearchResponse:
     """The jobs of all searches that the flags require, newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
-    pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, selection_of(args, url))]
+    pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, dict(filters))]
     jobs = [job for page in pages for job in page.jobs if matches_reason(args, job)]
     is_complete = len(jobs) <= limit and all(page.complete for page in pages)
     if len(pages) == 1:

@@ -7,8 +7,10 @@ from threading import Thread
 
 from msgspec import Struct
 
+from batchq.cli.groups import group_jobs_with_output
 from batchq.cli.http_client import TIMEOUT, Patience, url_of
-from batchq.cli.job_selection import add_selection_flags, selected_ids
+from batchq.cli.job_handles import Several
+from batchq.cli.job_selection import MAX_IDS, add_selection_flags, ids_of_selection, selection_of
 from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
@@ -77,7 +79,7 @@ def run_logs(args: Namespace) -> int:
 
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and UsageError."""
-    ids = selected_ids(args, url, {})
+    ids = _selected_ids(args, url)
     rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
@@ -86,6 +88,14 @@ def _selected(args: Namespace, url: str) -> list[Log]:
         Log(job_id=row.job_id, prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")
         for number, row in enumerate(rows)
     ]
+
+
+def _selected_ids(args: Namespace, url: str) -> list[str]:
+    selection = selection_of(args, url, several=Several.NEWEST)
+    if selection.keys() != {"groups"}:
+        return ids_of_selection(url, selection, {})
+    most = MAX_FOLLOWED if args.follow else MAX_IDS
+    return group_jobs_with_output(url, selection["groups"], follow=args.follow, limit=most)
 
 
 def _with_children(row: JobRow, url: str) -> Sequence[JobRow]:

@@ -1,49 +1,26 @@
-"""How commands select jobs: by handles, which are short names of jobs, and by filters.
-
-A handle is a complete id, the beginning of an id (8 digits or more), a name that only one job has, or `@`, the caller's
-latest job. A step may follow: `:3` or `:190-194` for children of an array, `#1` for a node. Commands that stop jobs
-also accept `.sidecar` or `.0` for a container of a task, and behind a complete id Slurm's `_3`. Commands that take
-several jobs accept lists with commas, and `-` for the handles that stdin has.
+"""How commands select jobs: by handles and by filters.
 
 The flags of filters have one spelling in every command. Values of one filter are alternatives; a job must match all
 filters. An empty value is refused, not ignored: without the filter the command would select more jobs.
 """
 
 import re
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from batchq.cli.job_columns import reason_of_row
+from batchq.cli.job_handles import HELP, Several, resolve_targets
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_jobs
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
-from batchq.errors import NotFound, UsageError
+from batchq.errors import UsageError
 from batchq.ports.responses.jobs import JobRow
 from batchq.system.escapes import escape
 
-LATEST = "@"
-STDIN = "-"
-MAX_LISTED = 5  # candidates in the message on an ambiguous handle
-MAX_CANDIDATES = 1000
-_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_INDEX = r"(0|[1-9]\d{0,4})"
-_HANDLE = re.compile(
-    rf"(@|[A-Za-z0-9][\w-]{{0,127}})(?::{_INDEX}(?:-{_INDEX})?|#{_INDEX})?(\.[\w-]{{1,128}})?", re.ASCII
-)
-_SLURM_CHILD = re.compile(rf"({_ID.pattern})_(?=\d)", re.ASCII)
-_PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.ASCII)
-HELP_ONE = (
-    "job: its id or the first 8 digits of it, its name if no other job has it, or @ for your latest job; JOB:3 is a "
-    "child of an array, JOB#1 a node"
-)
-HELP = f"{HELP_ONE}; several jobs: JOB,JOB, children JOB:190-194, or - for those that stdin lists"
 #: The statuses of AWS Batch that a value of `--state` stands for.
 STATES: Mapping[str, tuple[str, ...]] = {
     "PENDING": in_order(QUEUED),
@@ -57,93 +34,6 @@ MAX_EXIT_CODE = 2**32 - 1
 MAX_IDS = 5000  # ids with steps that fit into one request
 ALL_FILTERS = ("names", "users", "accounts", "queues", "states", "environments", "definitions", "exit_codes")
 Filters = dict[str, Any]
-
-
-class Handle(Struct, frozen=True, kw_only=True):
-    """A parsed handle."""
-
-    #: The part before the step: an id, a prefix, a name or `@`.
-    job: str
-    #: The ends of the ids of its steps, as `:3`, `:4` or `.sidecar`; a single empty one: the job itself.
-    steps: tuple[str, ...]
-
-
-def parse_handle(text: str, *, stops: bool = False) -> Handle:
-    """Parse a handle without asking the server. `stops`: of a command that stops jobs. Raises UsageError."""
-    parts = _HANDLE.fullmatch(_SLURM_CHILD.sub(r"\1:", text, count=1) if stops else text)
-    if parts is None or (parts[5] and (parts[4] or not stops)):
-        raise UsageError(f"{text!r} is not a job: give an id, its first 8 digits or more, a name, or @")
-    job, first, last, node, container = parts.groups()
-    if first is None:
-        return Handle(job=job, steps=(f"#{node}" if node else container or "",))
-    steps = tuple(f":{index}{container or ''}" for index in range(int(first), int(last or first) + 1))
-    if not steps:
-        raise UsageError(f"{text!r} is an empty range")
-    return Handle(job=job, steps=steps)
-
-
-def _split(words: Iterable[str]) -> list[str]:
-    """The handles of lists with commas, with those that stdin has in place of `-`."""
-    return [part.strip() for word in words for part in (sys.stdin.read().split() if word == STDIN else word.split(","))]
-
-
-def resolve_jobs(url: str, handles: Iterable[str], *, stops: bool = False) -> list[str]:
-    """The complete ids of the handles, each once, in their order; none for `-` with an empty stdin.
-
-    `handles`: words of the command line. `stops`: for a command that stops jobs.
-    Raises UsageError for an invalid or ambiguous handle, NotFound if no job matches, and the errors of `call`.
-    """
-    parsed = [parse_handle(part, stops=stops) for part in _split(handles)]
-    ids = {handle.job: _resolve(url, handle.job) for handle in parsed}
-    return list(dict.fromkeys(f"{ids[handle.job]}{step}" for handle in parsed for step in handle.steps))
-
-
-def resolve_job(url: str, handle: str) -> str:
-    """The complete id of one job. Raises UsageError for a range of children, and the errors of `resolve_jobs`."""
-    found = resolve_jobs(url, [handle])
-    if len(found) != 1:
-        raise UsageError(f"{handle!r} selects {len(found)} jobs; this command takes one")
-    return found[0]
-
-
-def _resolve(url: str, job: str) -> str:
-    if _ID.fullmatch(job):
-        return job
-    if job == LATEST:
-        return _latest(url)
-    if _PREFIX.fullmatch(job):
-        found = _search(url, idPrefix=job)
-        if found:
-            return _single(job, found)
-    return _named(url, job)
-
-
-def _latest(url: str) -> str:
-    found = _search(url, limit=1, mine=True)
-    if not found:
-        raise NotFound("you have no job that @ could stand for")
-    return found[0].job_id
-
-
-def _named(url: str, name: str) -> str:
-    """The only job of this name, or the only unfinished one."""
-    found = [row for row in _search(url, jobNames=[name]) if row.job_name == name]
-    if not found:
-        raise NotFound(f"no job has the name {name!r}, or an id that begins so")
-    unfinished = [row for row in found if row.status not in FINISHED]
-    return _single(name, unfinished if len(unfinished) == 1 else found)
-
-
-def _single(handle: str, found: list[JobRow]) -> str:
-    if len(found) == 1:
-        return found[0].job_id
-    listed = ", ".join(f"{row.job_id} ({row.job_name}, {row.status})" for row in found[:MAX_LISTED])
-    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    raise UsageError(f"{handle!r} is ambiguous: {listed}{more}; give a complete id")
-
-
-def _search(url: str, *, limit: int = MAX_CANDIDATES, **filters: object) -> list[JobRow]:
-    return list(fetch_jobs(url, filters, limit=limit).jobs)
 
 
 class FilterFlag(NamedTuple):
@@ -205,18 +95,21 @@ def parse_names(text: str) -> list[str]:
     return parts
 
 
-def selection_of(args: Namespace, url: str, *, stops: bool = False) -> Filters:
-    """The members of a request that select jobs, with complete ids in `jobs`; empty without a job or a filter.
+def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED) -> Filters:
+    """The members of a request that select jobs, with complete ids in `jobs` and `groups`; empty without any filter.
 
     `jobs` is empty if the handles were read from an empty stdin: no job matches. `stops`: for a command that stops
-    jobs. Raises UsageError, and NotFound for a handle without a job.
+    jobs. Raises UsageError, also for jobs beside groups, and NotFound for a handle that names nothing.
     """
     given = ((FILTER_FLAGS[key].member, getattr(args, key, None)) for key in FILTER_FLAGS)
     selection: Filters = {
         member: list(dict.fromkeys(chain.from_iterable(values))) for member, values in given if values
     }
     if args.jobs:
-        selection["jobs"] = resolve_jobs(url, args.jobs, stops=stops)
+        found = resolve_targets(url, args.jobs, stops=stops, several=several)
+        if found.jobs and found.groups:
+            raise UsageError("groups and jobs cannot be given together: use one command for each")
+        selection |= {"groups": found.groups} if found.groups else {"jobs": found.jobs}
     if getattr(args, "held", False):
         selection["held"] = True
     others = getattr(args, "users", None) or getattr(args, "accounts", None) or args.jobs
@@ -238,13 +131,17 @@ def stop_selection(args: Namespace, url: str) -> Filters:
     return selection
 
 
-def selected_ids(args: Namespace, url: str, default: Filters) -> list[str]:
+def selected_ids(args: Namespace, url: str, default: Filters, *, several: Several = Several.REFUSED) -> list[str]:
     """The complete ids of the selected jobs, the newest first; those of handles in their order.
 
     `default`: members of the request for a selection by filters without states. Raises UsageError without any job or
     filter and for more than MAX_IDS jobs, and the errors of `selection_of`.
     """
-    selection = selection_of(args, url)
+    return ids_of_selection(url, selection_of(args, url, several=several), default)
+
+
+def ids_of_selection(url: str, selection: Filters, default: Filters) -> list[str]:
+    """As `selected_ids`, for the result of `selection_of`."""
     if not selection:
         raise UsageError("no jobs are selected: give a job or a filter")
     if selection.keys() == {"jobs"}:

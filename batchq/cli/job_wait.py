@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
 from batchq.cli.job_columns import ended_reason, reason_of_row
 from batchq.cli.job_selection import (
     STATES,
+    Filters,
     add_reason_filter,
     add_selection_flags,
     has_selection,
@@ -31,10 +33,11 @@ from batchq.cli.output import (
     print_error,
     print_notice,
 )
+from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
 from batchq.cli.server_requests import fetch_jobs, fetch_rows
 from batchq.cli.tables import print_json, prints_json
-from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
+from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
 from batchq.ports.responses.jobs import JobRow
@@ -72,7 +75,10 @@ def run_wait(args: Namespace) -> int:
         raise UsageError("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
     url = url_of(args)
     deadline = None if args.timeout is None else elapsed() + args.timeout.total_seconds()
-    rows = _selected(args, url)
+    filters = selection_of(args, url)
+    if groups := filters.get("groups"):
+        return max(wait_for_group(url, group, args, deadline=deadline) for group in groups)
+    rows = _selected(args, url, filters)
     if not rows:
         print_notice("no job matches")
         return DONE
@@ -87,9 +93,8 @@ def run_wait(args: Namespace) -> int:
     return _report(rows, is_over=is_over)
 
 
-def _selected(args: Namespace, url: str) -> dict[str, JobRow]:
+def _selected(args: Namespace, url: str, filters: Filters) -> dict[str, JobRow]:
     """The jobs by id. Raises NotFound for a job that does not exist, UsageError for too many."""
-    filters = selection_of(args, url)
     if args.jobs:
         rows = fetch_rows(url, filters["jobs"])
     else:
@@ -105,8 +110,9 @@ def _selected(args: Namespace, url: str) -> dict[str, JobRow]:
 def _wait(args: Namespace, url: str, rows: dict[str, JobRow], deadline: float | None) -> bool:
     """Read the rows again until the condition of the flags holds. False if the deadline passes before."""
     patience, pause, line = Patience(deadline=deadline), FIRST_PAUSE, StatusLine(delay=INTERVAL)
+    meter = ProgressMeter()
     while True:
-        line.show(_progress(list(rows.values())))
+        line.show(_progress(list(rows.values()), meter))
         if _is_over(args, list(rows.values())):
             line.clear()
             return True
@@ -145,14 +151,14 @@ def _report(rows: dict[str, JobRow], *, is_over: bool) -> int:
     return REFUSED if failed else DONE
 
 
-def _progress(rows: Sequence[JobRow]) -> str:
-    """`112/200 ended, 3 FAILED: grid`: jobs, with the children of an array in its place."""
+def _progress(rows: Sequence[JobRow], meter: ProgressMeter) -> str:
+    """The progress of the jobs, with the children of an array in its place, and the job that failed last."""
     counts = sum((_children_of(row) or Counter({row.status: 1}) for row in rows), Counter[str]())
     failed = [row for row in rows if row.status is Status.FAILED or _children_of(row)["FAILED"]]
-    last = f", {counts['FAILED']} FAILED: {failed[-1].job_name}" if counts["FAILED"] else ""
-    running = sum(counts[text] for text in ACTIVE)
-    active = f", {running} running" if running and any(map(_children_of, rows)) else ""
-    return f"{counts['SUCCEEDED'] + counts['FAILED'] + counts[NOT_CREATED]}/{counts.total()} ended{last}{active}"
+    statuses = {status: counts[status] for status in Status}
+    name = rows[0].job_name if len(rows) == 1 else f"{len(rows)} jobs"
+    last = f"; {failed[-1].job_name} FAILED" if failed and len(rows) > 1 else ""
+    return f"{meter.line(children_progress(name, counts.total() - counts[NOT_CREATED], statuses))}{last}"
 
 
 def _children_of(row: JobRow) -> Counter[str]:

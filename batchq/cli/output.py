@@ -27,7 +27,7 @@ SGR: Mapping[str, str] = {
     "bold": "1",
 }
 
-INTERVAL = 60.0  # seconds between two lines without a terminal
+INTERVAL = 30.0  # seconds between two lines without a terminal
 _CLEAR = "\r\x1b[K"
 ColorMode = Literal["auto", "always", "never"]
 

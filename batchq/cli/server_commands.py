@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from batchq.cli.http_client import call, is_unix_url, url_of
-from batchq.cli.job_selection import HELP_ONE, resolve_job
+from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.cli.tables import json_of

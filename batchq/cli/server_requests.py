@@ -17,12 +17,14 @@ from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.batch import DescribeJobsResponse, JobDetail, RegisteredDefinition, SubmittedJob
+from batchq.ports.responses.groups import GroupRow, GroupsResponse
 from batchq.ports.responses.jobs import JobExplanationResponse, JobRow, SearchResponse
 from batchq.ports.responses.records import GetJobLogResponse
 from batchq.ports.responses.server import OverviewResponse
 from batchq.ports.responses.stops import CountsLine, JobLine
 
 LIST_JOBS = "/v1/batchq/listjobs"
+LIST_GROUPS = "/v1/batchq/listgroups"
 OVERVIEW = "/v1/batchq/overview"
 PAGE_SIZE = 1000  # rows of one response
 MAX_PAGES = 100  # of one search: a page may be empty, since the server bounds the work for each
@@ -69,6 +71,11 @@ def fetch_rows(url: str, ids: Sequence[str]) -> list[JobRow]:
         if job_id not in rows:  # the server knows why, or it is a child that its array has not created yet
             rows[job_id] = fetch_job(url, job_id, "", answer=_JobRowResponse).job
     return [replace(rows[job_id], job_id=key) for key, job_id in jobs.items()]
+
+
+def fetch_groups(url: str, **filters: object) -> tuple[GroupRow, ...]:
+    """The first page of listgroups, newest first."""
+    return call(url, LIST_GROUPS, filters, answer=GroupsResponse).groups
 
 
 class _JobRowResponse(Struct, frozen=True, kw_only=True):

@@ -5,16 +5,19 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.cli.attach import add_stop_flag, attend
 from batchq.cli.config import defaults
+from batchq.cli.groups import group_of_sweep, group_tags, wait_for_group
 from batchq.cli.http_client import Document, url_of
 from batchq.cli.job_flags import JobScript, Request, add_job_flags, is_script, job_request, read_script
-from batchq.cli.job_selection import resolve_job
+from batchq.cli.job_handles import resolve_job
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, NO_EXIT_CODE, is_terminal, print_error, print_notice, write_line
 from batchq.cli.quantities import parse_count
@@ -26,7 +29,7 @@ from batchq.cli.server_requests import (
     send_definition,
     send_submission,
 )
-from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_lines, submit_sweep
+from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_axes, submit_sweep
 from batchq.cli.tables import json_of
 from batchq.domain.ids import short_id
 from batchq.errors import Invalid, UsageError
@@ -82,16 +85,27 @@ def add_submit(command: CommandParser) -> None:
       batchq submit -d align:3 --after 8f2c51a7 -- align.sh sample-7
       batchq submit train.sh --time 90m
       ls *.bam | batchq submit -d align --name align --each - -- align.sh {}
+      batchq submit train.sh --image my/train --each lr=0.1,0.01 --each seed=1..5 --max-running 4 --wait
     """
     declare_submission(command)
     command.add_argument(
         "--each",
-        metavar="FILE|-",
-        help="submit a job for each line of a file or of stdin; {} in the command, or in a value of -e, is the line",
+        action="append",
+        metavar="FILE|-|NAME=VALUES",
+        help=(
+            "submit a job for each line of a file or of stdin, where {} in the command, or in a value of -e, is the "
+            "line; or for each value, as lr=0.1,0.01 or seed=1..5, where {lr} and the variable lr are the value; "
+            "repeated: for each combination"
+        ),
+    )
+    command.add_argument(
+        "--each-row", metavar="FILE.csv", help="submit a job for each row; {COLUMN} and the variable COLUMN are a value"
     )
     command.add_argument("--jobs", type=parse_count, metavar="N", help="with --each: requests at the same time (4)")
     command.add_argument(
-        "--wait", action="store_true", help="wait until the job has ended; exit status as that of `batchq run`"
+        "--wait",
+        action="store_true",
+        help="wait until the job, or all jobs of --each, have ended; exit status as that of `batchq wait`",
     )
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
     add_stop_flag(command)
@@ -135,10 +149,11 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
 
 def run_submit(args: Namespace) -> int:
     plan = plan_job(args)
-    if args.each is not None:
+    if args.each or args.each_row:
         return _submit_each(args, plan)
     if args.jobs is not None:
         raise UsageError("--jobs belongs to --each")
+    plan = replace(plan, request=plan.request | group_tags(args, plan.request, size=None))
     if args.dry_run:
         print_requests(plan, [plan.request])
         return DONE
@@ -151,18 +166,25 @@ def run_submit(args: Namespace) -> int:
 
 
 def _submit_each(args: Namespace, plan: JobPlan) -> int:
-    if args.wait:
-        raise UsageError("--wait is for one job: wait for the jobs of --each with batchq wait -n 'NAME-*'")
-    members = expand(plan.request, read_lines(args.each), source=args.each, words=len(args.program or ()))
+    if args.array is not None:
+        raise UsageError("--each and --array exclude each other")
+    axes = read_axes(args.each or (), args.each_row)
+    members = expand(plan.request, axes, words=len(args.program or ()))
     for member in members:
         _check_length(member.request, None)
+    tags = group_tags(args, plan.request, size=len(members))
     if args.dry_run:
-        print_requests(plan, [member.request for member in members])
+        print_requests(plan, [member.request | tags for member in members])
         return DONE
     url = url_of(args)
-    resolved = plan.resolved(url)
+    digest = sha256("".join(member.invocation for member in members).encode()).hexdigest()
+    group, tags = group_of_sweep(url, args, tags, digest)
+    resolved = plan.resolved(url) | tags
     sweep = [member.with_members_of(resolved) for member in members]
-    return submit_sweep(url, sweep, at_once=args.jobs or DEFAULT_REQUESTS, strict=plan.strict)
+    status = submit_sweep(url, sweep, at_once=args.jobs or DEFAULT_REQUESTS, strict=plan.strict)
+    if status != DONE:
+        return status
+    return wait_for_group(url, group) if args.wait else DONE
 
 
 def print_requests(plan: JobPlan, requests: Sequence[Request]) -> None:

@@ -9,11 +9,20 @@ from msgspec.structs import replace
 
 from batchq.cli.http_client import Document, call
 from batchq.cli.job_selection import Filters
+from batchq.cli.progress import group_progress, summary_line
 from batchq.cli.quantities import format_duration, local_time
-from batchq.cli.server_requests import fetch_explanation, fetch_job, fetch_jobs, fetch_log_lines, fetch_overview
+from batchq.cli.server_requests import (
+    fetch_explanation,
+    fetch_groups,
+    fetch_job,
+    fetch_jobs,
+    fetch_log_lines,
+    fetch_overview,
+)
 from batchq.cli.tables import json_of
 from batchq.domain.enums import ACTIVE, QUEUED, State, Status, in_order
 from batchq.ports.responses import server
+from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.jobs import JobRow
 
@@ -21,6 +30,7 @@ FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes,
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
 BAR_WIDTH = 10  # characters
 MAX_QUEUES = 6  # lines of queues above the table
+FUTURE = 86_400_000  # milliseconds: no group has ended by then
 MAX_FAILURES = 2  # groups of failures in the line
 MIB = 1024  # MiB of a GiB
 LOG_LINES = 200  # of the end of a log
@@ -49,6 +59,8 @@ class TopSnapshot(Struct, frozen=True, kw_only=True):
     overview: server.OverviewResponse
     #: The rows of `listjobs`.
     rows: tuple[JobRow, ...]
+    #: The unfinished groups.
+    groups: tuple[GroupRow, ...] = ()
 
 
 class TopServer(Struct, frozen=True):
@@ -58,7 +70,11 @@ class TopServer(Struct, frozen=True):
 
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
-        return TopSnapshot(overview=fetch_overview(self.url), rows=fetch_jobs(self.url, filters, limit=limit).jobs)
+        overview = fetch_overview(self.url)
+        groups = fetch_groups(self.url, endedAfter=overview.at + FUTURE, maxResults=MAX_QUEUES)
+        return TopSnapshot(
+            overview=overview, rows=fetch_jobs(self.url, filters, limit=limit).jobs, groups=tuple(groups)
+        )
 
     def describe(self, what: str, job_id: str) -> list[str]:
         """Lines of text: `why` is the explanation, `log` the end of the log, `show` the details of the job."""
@@ -129,6 +145,11 @@ def summary_lines(overview: server.OverviewResponse, present: datetime) -> list[
         *capacity_lines(overview.capacity),
         *failure_lines(overview.failed),
     ]
+
+
+def group_lines(groups: Sequence[GroupRow]) -> list[str]:
+    """A line for each unfinished group."""
+    return [summary_line(group_progress(group)) for group in groups]
 
 
 def queue_lines(queues: Sequence[server.QueueResponse], present: datetime) -> list[str]:

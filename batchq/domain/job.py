@@ -13,6 +13,7 @@ from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState,
 from batchq.domain.ids import (
     ConsumableName,
     DefinitionRef,
+    GroupId,
     JobId,
     MachineName,
     QueueName,
@@ -21,6 +22,7 @@ from batchq.domain.ids import (
     node_of_key,
 )
 from batchq.domain.prices import Prices
+from batchq.domain.status_counts import StatusCounts
 from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, SignalStep, StopOrder
 from batchq.domain.task import Nodes
 from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
@@ -63,6 +65,19 @@ class ConsumableRequirement(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     resource: ConsumableName
     #: Units.
     quantity: int
+
+
+class GroupTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The group of a job, and the limits that the submission requests for the group. Those of its first job apply."""
+
+    id: GroupId
+    name: str
+    #: How many jobs the group will have; None: not declared.
+    size: int | None = None
+    #: The most jobs that are RUNNABLE, STARTING or RUNNING at the same time; None: without limit.
+    max_running: int | None = None
+    #: The number of failed jobs after which the others are cancelled; None: without limit.
+    max_failed: int | None = None
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -116,6 +131,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     prices: Prices | None = None
     #: The job that this one repeats, from the tag `batchq:rerun-of`; None: it repeats none.
     rerun_of: JobId | None = None
+    #: None: the job is in no group.
+    group: GroupTerms | None = None
 
     @property
     def reports_metrics(self) -> bool:
@@ -253,7 +270,7 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The index of the child of a SEQUENTIAL array whose failure fails all children after it.
     failed_index: int | None = None
     #: How many of the spawned children have each status.
-    counts: tuple[tuple[Status, int], ...] = ()
+    counts: StatusCounts = ()
     #: When `counts` last changed.
     counted_at: datetime | None = None
     #: When the array was first cancelled or terminated; None: never. No child starts after that.

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
-from batchq.domain.ids import JobId, node_of, parent_of
+from batchq.domain.ids import GroupId, JobId, node_of, parent_of
 
 UNFINISHED = frozenset(Status) - FINISHED
 MAX_PATTERNS = 100  # names, definitions or exit codes: each is compared with every row of a search
@@ -22,6 +22,10 @@ class JobSelection(Struct, frozen=True, kw_only=True):
     id_prefix: str | None = None
     #: The array whose children are selected; its own row does not match.
     parent: JobId | None = None
+    #: Groups of jobs. A finished job that another job of its group repeats does not match.
+    groups: frozenset[GroupId] | None = None
+    #: Whether only jobs of no group match.
+    ungrouped: bool = False
     #: Job names in any case: `name`, `prefix*`, `*suffix` or `*part*`.
     names: frozenset[str] | None = None
     #: Job definitions: `name` (all revisions), `prefix*` or `name:revision`.

@@ -15,7 +15,7 @@ from time import perf_counter
 from batchq.domain import effects as do
 from batchq.domain.ids import QueueName, Tag
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Job
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.scheduling.machine_rooms import MachineSet
@@ -24,6 +24,7 @@ from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
 from batchq.engine.containers.watcher import RuntimeCheck
+from batchq.engine.groups import Groups
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed
@@ -89,13 +90,12 @@ class EngineLoop:
         self._tasks, self._mailbox, self._observer = tasks, mailbox, observer
         self.state, self.history_feed = EngineState(catalog, engine_check), HistoryFeed(store)
         self.arrays, self.budgets = ArrayCoordinator(), Budgets(store, accounts, self.state.sightings)
-        request_unit = partial(mailbox.post, ContinueWork())
-        self.scheduler = Scheduler(
-            store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request_unit
-        )
+        request = partial(mailbox.post, ContinueWork())
+        self.scheduler = Scheduler(store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request)
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
+        self._groups = Groups(store, self._begin_bulk_stop)
         self._handler = MessageHandler(
-            self.state, catalog, self.budgets, admit=self.scheduler.admit, begin_bulk_stop=self._begin_bulk_stop
+            self.state, catalog, self.budgets, admit=self._admit, begin_bulk_stop=self._begin_bulk_stop
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -118,6 +118,7 @@ class EngineLoop:
         await self.arrays.load(self._store)
         await self._bulk_stops.load()
         await self.budgets.load(self._clock.now())
+        await self._groups.load(self._clock.now())
         self._pending_dependents = tuple(pending_dependents(await self._store.ended_dependencies()))
         await self.scheduler.load(self.state.active.values())
         if self._has_unfinished_work:
@@ -142,7 +143,7 @@ class EngineLoop:
     @property
     def _has_unfinished_work(self) -> bool:
         """Whether the next unit of work has work to do even without a message."""
-        return self.arrays.busy or self._bulk_stops.busy or bool(self._pending_dependents)
+        return self.arrays.busy or self._bulk_stops.busy or self._groups.busy or bool(self._pending_dependents)
 
     @property
     def _placement_suspended(self) -> bool:
@@ -196,6 +197,7 @@ class EngineLoop:
         self.arrays.load_into(unit)
         unit.unresolved.extend(self._pending_dependents)
         await self._bulk_stops.prepare()
+        await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
         held = self.state.safe_mode.active
@@ -205,6 +207,8 @@ class EngineLoop:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await self._propagate(unit)
+        await self._groups.release(unit)
+        await self._propagate(unit)
         machines = self._machines_for_placement(unit)
         if machines is not None:
             await self._place(unit, machines)
@@ -212,6 +216,7 @@ class EngineLoop:
         self.state.safe_mode.drop_starts(unit)
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
         self.budgets.stage(unit)
+        await self._groups.stage(unit)
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.SUBMISSIONS_KEPT_FOR))
         if not changes.empty:
             began = perf_counter()
@@ -285,6 +290,11 @@ class EngineLoop:
         children, exhausted = self.arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
         return Exclusions(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
+    def _admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
+        """Check a new job against the limits of its queue, account and group. Raises Invalid."""
+        self._groups.admit(spec)
+        self.scheduler.admit(unit, spec)
+
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.
 
@@ -311,6 +321,7 @@ class EngineLoop:
             self.arrays,
             self._bulk_stops,
             self.budgets,
+            self._groups,
             self.history_feed,
         ):
             staged.on_committed(committed)

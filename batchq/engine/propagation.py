@@ -9,13 +9,15 @@ too. The remaining work is derived from stored data, so it also resumes after a 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from batchq.domain import events as on
 from batchq.domain.enums import QUEUED, Status
+from batchq.domain.groups import is_gated
 from batchq.domain.ids import JobId, child_id
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
-from batchq.domain.scheduling.dependencies import dependencies_to_read, evaluate_dependencies
+from batchq.domain.scheduling.dependencies import DependencyEvent, dependencies_to_read, evaluate_dependencies
 from batchq.engine.unit_of_work import Committed, PendingDependents, UnitOfWork, pending_dependents
 from batchq.ports.jobs import JobStore
 
@@ -96,7 +98,16 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("order")):
         if job.status is not Status.RUNNABLE:
-            unit.step(job.id, evaluate_dependencies(job, known))
+            unit.step(job.id, _gated(unit, job, evaluate_dependencies(job, known)))
+
+
+def _gated(unit: UnitOfWork, job: Job, event: DependencyEvent) -> DependencyEvent:
+    """The event, but a job of a group with `max_running` remains PENDING until `Groups.release` gives it a place."""
+    if job.spec.group is None or not is_gated(job) or not isinstance(event, on.DependenciesMet):
+        return event
+    unit.groups.due.add(job.spec.group.id)
+    unit.groups.gated.add(job.id)
+    return on.DependenciesPending()
 
 
 async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:

@@ -6,6 +6,7 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from itertools import count as count_from
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
@@ -138,6 +140,11 @@ class UnitOfWork:
         self._children_changed: dict[JobId, list[Moved]] = {}
         self._job_changes: list[Change] | None = None
 
+    @cached_property
+    def groups(self) -> GroupChanges:
+        """The changes of groups."""
+        return GroupChanges()
+
     def load(self, jobs: Iterable[Job]) -> None:
         """Add jobs as stored. Changes that this unit of work has already made to them remain.
 
@@ -234,6 +241,10 @@ class UnitOfWork:
             self._changed.append(after.id)
         self.audit_job(after)
 
+    def record(self, entry: HistoryEntry) -> None:
+        """Add a history entry that follows from the changes of several jobs."""
+        self._history.append(entry)
+
     def audit(self, resource: str, outcome: str = DONE) -> None:
         """Add an audit record about a resource if a user's message is being handled."""
         if self.caller is not None:
@@ -316,6 +327,7 @@ class UnitOfWork:
             progress=tuple(self.progress),
             spending=self.spending,
             budgets=tuple(self.budgets.items()),
+            groups=tuple(self.groups.changed.values()),
             audit_records=tuple(self.audit_records),
             delete_submissions_before=forget_before if self.submitted else None,
         )

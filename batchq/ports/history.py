@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner, UserName, Visibility
 from batchq.domain.enums import Status
-from batchq.domain.ids import JobId, QueueName, parent_of
+from batchq.domain.ids import GroupId, JobId, QueueName, parent_of
 from batchq.domain.stop_values import Hold, StopStep
 
 
@@ -18,6 +18,18 @@ class HoldChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     hold: Hold | None
     #: The user who released it; empty: the server itself.
     released_by: UserName = UserName("")
+
+
+class GroupEnd(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The group of the job ended with it."""
+
+    group_id: GroupId
+    name: str
+    succeeded: int = 0
+    #: Jobs that failed by themselves.
+    failed: int = 0
+    #: Jobs that were cancelled or terminated.
+    stopped: int = 0
 
 
 class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -35,11 +47,13 @@ class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop: StopStep | None = None
     #: The job was held, or released; None: the entry is not about that.
     hold: HoldChange | None = None
+    #: The group ended with this job; None: the entry is not about that.
+    group_end: GroupEnd | None = None
 
     @property
     def is_status(self) -> bool:
         """Whether the job entered `status`."""
-        return self.stop is None and self.hold is None
+        return self.stop is None and self.hold is None and self.group_end is None
 
 
 class FeedEntry(Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, Preview, Progress, StopTarget, Target
 from batchq.domain.cost import Spending
 from batchq.domain.enums import Status
+from batchq.domain.groups import Group
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
@@ -20,6 +21,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.clock import ClockStore
 from batchq.ports.costs import CostStore
+from batchq.ports.groups import GroupStore
 from batchq.ports.history import HistoryEntry, HistoryStore
 from batchq.ports.job_search import JobSearch
 from batchq.ports.logs import LogStream
@@ -155,6 +157,8 @@ class Changes(Struct, frozen=True, kw_only=True):
     spending: tuple[Spending, ...] = ()
     #: Budgets to be stored, by key; None: the budget is deleted.
     budgets: tuple[tuple[BudgetKey, Budget | None], ...] = ()
+    #: The groups whose jobs changed.
+    groups: tuple[Group, ...] = ()
     #: The audit records of the requests that caused these changes.
     audit_records: tuple[AuditRecord, ...] = ()
     #: Submissions older than this may be deleted; None: none is deleted.
@@ -187,7 +191,9 @@ class StatusChanged(Struct, frozen=True, kw_only=True):
     job: Job
 
 
-class JobStore(ClockStore, CostStore, QueueStore, BulkStopStore, HistoryStore, JobSearch, OverviewStore, Protocol):
+class JobStore(
+    ClockStore, CostStore, QueueStore, BulkStopStore, GroupStore, HistoryStore, JobSearch, OverviewStore, Protocol
+):
     """Durable storage of jobs. The only writer is the engine's loop. Reads see every commit that has returned.
 
     Every method raises StoreFailed if the database reports an error; a failed commit has changed nothing.

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, UserName, Visibility
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.enums import FINISHED, QUEUED, Status
-from batchq.domain.ids import JobId, node_of, parent_of, stream_name
+from batchq.domain.groups import Group
+from batchq.domain.ids import GroupId, JobId, node_of, parent_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
@@ -23,6 +24,7 @@ from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
+from batchq.ports.groups import GroupQuery
 from batchq.ports.job_search import JobPage, PageQuery
 from batchq.ports.jobs import ChildRun, JobStore
 
@@ -175,6 +177,15 @@ class JobSearchService:
             for kind, name in hidden_names(named, directory, self._queues(caller), caller=caller):
                 raise name_not_found(kind, name)
         return page
+
+    async def groups(self, ids: Collection[GroupId], *, caller: Caller) -> Mapping[GroupId, Group]:
+        """The groups with these ids, as far as they are visible."""
+        found = await self._store.groups(ids)
+        return {group_id: group for group_id, group in found.items() if caller.reaches(group.owner)}
+
+    async def newest_groups(self, query: GroupQuery) -> Sequence[Group]:
+        """The groups that match, the newest first. The query has the visibility."""
+        return await self._store.newest_groups(query)
 
     async def reruns(self, jobs: Iterable[Job]) -> Mapping[JobId, JobId]:
         """The newest job that repeats each of these finished jobs, by their ids; others are omitted.

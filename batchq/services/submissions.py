@@ -14,6 +14,7 @@ from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import JobDefinition, JobQueue
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
+from batchq.domain.groups import group_terms
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_request import JobRequest
@@ -135,7 +136,9 @@ class SubmissionService:
         origins = first_job_ids(request)
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
         authors = authors_of(request, definition, first_jobs, owner=caller.owner)
-        spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF))
+        repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
+        group = spec.group if repeated is None else repeated.spec.group or spec.group
+        spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF), group=group)
         container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
@@ -181,6 +184,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         checkpoints=checkpoint_rules(request.tags),
         metric_rules=metric_rules_of(request),
         plan=training_plan(request.tags),
+        group=group_terms(request.tags, owner),
     )
 
 

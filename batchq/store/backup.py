@@ -43,6 +43,7 @@ MAX_PROBLEMS = 20  # reported problems of each kind
 _VALUES: dict[str, Decoder[Any]] = {
     "job_definitions": rows.DEFINITION,
     "consumable_resource_updates": rows.CONSUMABLE_UPDATE,
+    "job_groups": rows.GROUP,
 }
 
 Connection = sqlite3.Connection

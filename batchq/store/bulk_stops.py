@@ -189,6 +189,9 @@ def _sources(selection: JobSelection) -> list[Source]:
         arrays = f"{_NAMED} CROSS JOIN jobs AS array ON array.id = named.id"
         children = (str(WHOLE), f"{arrays} CROSS JOIN jobs ON jobs.parent_ord = array.ord WHERE TRUE", [named])
         return [own, children] if selection.compares_children else [own]
+    if selection.groups is not None:
+        groups = rows.json_texts(selection.groups)
+        return [(str(WHOLE), "jobs WHERE jobs.group_id IN (SELECT value FROM json_each(?))", [groups])]
     if selection.possible_statuses & UNFINISHED <= ACTIVE:
         return [(str(WHOLE), "jobs INDEXED BY jobs_active WHERE TRUE", [])]
     if selection.visibility is None:

@@ -7,13 +7,13 @@ table itself is read, from the newest job down.
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.ids import JobId
+from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
 from batchq.store import job_reads, rows
@@ -51,6 +51,7 @@ COLUMNS = frozenset(
         "share_identifier",
         "parent_ord",
         "passed_over",
+        "group_id",
     }
 )
 
@@ -82,6 +83,8 @@ def small_source(connection: Connection, query: PageQuery) -> IndexRange | None:
         return _with_prefix(query.selection.id_prefix, children=query.selection.includes_children)
     if query.order_by is not SearchOrder.ENDED:
         return None
+    if query.selection.groups is not None:
+        return _of_groups(query.selection.groups)
     return (
         _children_of(connection, query.selection.parent)
         if query.selection.parent is not None
@@ -105,6 +108,8 @@ def stretches(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
         return [_by_end(query)]
     if query.selection.parent is not None:
         return [_children_of(connection, query.selection.parent)]
+    if query.selection.groups is not None:
+        return [_of_group(group_id) for group_id in sorted(query.selection.groups)]
     if query.selection.held:
         return [_HELD]
     if query.selection.children and effective_statuses(query) <= ACTIVE:
@@ -139,6 +144,11 @@ def _children_of(connection: Connection, parent: JobId) -> IndexRange:
     parameters: dict[str, Value] = {"first": orders.start, "last": orders.stop - 1}
     where = "jobs.ord BETWEEN :first AND :last"
     return IndexRange(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
+
+
+def _of_groups(groups: Collection[GroupId]) -> IndexRange:
+    where = "jobs.group_id IN (SELECT value FROM json_each(:groups))"
+    return IndexRange(source="jobs", where=where, parameters={"groups": json_texts(groups)})
 
 
 def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:
@@ -197,6 +207,16 @@ _HELD = IndexRange(
     columns=frozenset({"passed_over", "ord", "account", "owner", "queue", "status", "name", "parent_ord"}),
     implied=frozenset({frozenset({"passed_over"})}),
 )
+
+
+def _of_group(group_id: GroupId) -> IndexRange:
+    return IndexRange(
+        source="jobs INDEXED BY jobs_by_group",
+        where="jobs.group_id = :group",
+        parameters={"group": rows.text(group_id)},
+        columns=frozenset({"group_id", "ord", "status", "owner", "account", "parent_ord"}),
+        implied=frozenset({frozenset({"group_id"})}),
+    )
 
 
 def _columns(selection: JobSelection) -> list[VisibleColumn] | None:

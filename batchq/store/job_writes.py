@@ -12,7 +12,7 @@ from batchq.domain.times import microseconds
 from batchq.errors import Conflict
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes, Restoration
-from batchq.store import audit, costs, history, lists, rows
+from batchq.store import audit, costs, groups, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("job_writes.sql")
@@ -32,6 +32,8 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(stream) for stream in changes.streams])
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*share) for share in changes.shares])
     execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(pair) for pair in changes.used_up])
+    if changes.groups:
+        groups.write_groups(connection, changes.groups)
     audit.insert_records(connection, changes.audit_records)
     costs.write_spending(connection, changes.spending, changes.budgets)
     if changes.restoration is not None:

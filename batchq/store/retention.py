@@ -14,7 +14,7 @@ from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey
 from batchq.domain.times import microseconds
 from batchq.ports.jobs import Finished, Pruned
-from batchq.store import history, job_reads, job_writes, rows
+from batchq.store import groups, history, job_reads, job_writes, rows
 from batchq.store.statements import load_statements
 
 SQL = load_statements("retention.sql")
@@ -131,12 +131,13 @@ def _delete_job(connection: Connection, job: _FinishedJob, limit: int) -> int:
 def _delete_rows(connection: Connection, orders: range, limit: int) -> int:
     parameters = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
     found = connection.execute(SQL["rows_of_orders"], parameters).fetchall()
-    deleted = [{"ord": order} for order, _, _ in found]
-    history.delete_entries(connection, [order for order, _, _ in found])
-    for _, state, spec in found:
+    deleted = [{"ord": order} for order, *_ in found]
+    history.delete_entries(connection, [order for order, *_ in found])
+    for _, state, spec, _ in found:
         _delete_logs(connection, state, spec)
     for statement in (*_DELETE_ROWS_OF_JOB, "delete_job"):
         connection.executemany(SQL[statement], deleted)
+    groups.delete_empty_groups(connection, {group_id for *_, group_id in found if group_id is not None})
     return len(deleted)
 
 

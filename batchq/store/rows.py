@@ -24,6 +24,7 @@ from batchq.domain.catalog import (
     SchedulingPolicy,
 )
 from batchq.domain.container import Resources
+from batchq.domain.groups import Group
 from batchq.domain.ids import JobId, QueueName, SubmissionKey
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
@@ -57,6 +58,7 @@ _STOP_ORDERS = Decoder(tuple[StopOrder, ...])
 _NEEDS = Decoder(tuple[ConsumableRequirement, ...])
 _NODE_RUNS = Decoder(tuple[NodeRun, ...])
 _SHARE_USE = Decoder(ShareUse)
+GROUP = Decoder(Group)
 _ENCODER = Encoder()
 
 #: The errors that reading a damaged row raises; msgspec's errors are ValueErrors.
@@ -93,6 +95,7 @@ def new_job_row(job: Job) -> Row:
         "timeout": None if spec.timeout is None else integer(duration_microseconds(spec.timeout)),
         "rank": -integer(spec.scheduling_priority or 0),
         "rerun_of": None if spec.rerun_of is None or job.child is not None else text(spec.rerun_of),
+        "group_id": None if spec.group is None else text(spec.group.id),
     }
 
 
@@ -233,6 +236,22 @@ def stream_row(stream: LogStream) -> Row:
 
 def log_stream_of_row(name: str, value: str) -> LogStream:
     return convert(decode_json(value) | {"name": name}, LogStream)
+
+
+def group_row(group: Group) -> Row:
+    return {
+        "id": text(group.terms.id),
+        "ord": group.order,
+        "name": text(lower_case(group.terms.name)),
+        "owner": text(group.owner.user),
+        "account": text(group.owner.account),
+        "ended_at": None if group.ended_at is None else microseconds(group.ended_at),
+        "value": as_json(group),
+    }
+
+
+def group_of_row(value: str) -> Group:
+    return GROUP.decode(value)
 
 
 def resource_row(resource: CatalogResource) -> Row:

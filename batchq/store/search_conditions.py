@@ -36,6 +36,12 @@ class SearchCondition(Struct, frozen=True, kw_only=True):
     values: tuple[Value, ...] = ()
 
 
+_NOT_REPLACED = SearchCondition(
+    columns=frozenset({"id", "group_id"}),
+    text=f"NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id)",  # noqa: S608 - text of this module only
+)
+
+
 def conditions(query: PageQuery) -> tuple[SearchCondition, ...]:
     """All conditions of a query except those on the position: cheap ones first, patterns of names last."""
     return tuple(_conditions(query))
@@ -63,6 +69,7 @@ def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
     if not selection.includes_children:
         yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
     yield from _named_jobs(selection)
+    yield from _of_groups(selection)
     if selection.held:
         yield SearchCondition(columns=frozenset({"passed_over"}), text=f"{T}.passed_over = {rows.HELD}")
     if (statuses := effective_statuses(query)) != frozenset(Status):
@@ -114,6 +121,14 @@ def _named_jobs(selection: JobSelection) -> Iterator[SearchCondition]:
         array = "SELECT array.ord FROM jobs AS array WHERE array.id = ?"
         text = f"{T}.parent_ord = ({array})"
         yield SearchCondition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(selection.parent),))
+
+
+def _of_groups(selection: JobSelection) -> Iterator[SearchCondition]:
+    if selection.groups is not None:
+        yield _is_in("group_id", selection.groups)
+        yield _NOT_REPLACED
+    if selection.ungrouped:
+        yield SearchCondition(columns=frozenset({"group_id"}), text=f"{T}.group_id IS NULL")
 
 
 def _times(query: PageQuery) -> Iterator[SearchCondition]:

@@ -24,6 +24,7 @@ from batchq.store import (
     retention,
 )
 from batchq.store import bulk_stops as stop_rows
+from batchq.store import groups as group_rows
 from batchq.store import history as history_rows
 from batchq.store.database import Database, open_database
 from batchq.store.quarantine import RunsTransaction, Work, with_repair
@@ -115,6 +116,9 @@ class SqliteStore:
     commit = _write(stop_rows.commit_with_bulk_stops)
     jobs = _read(job_reads.find_jobs)
     reruns = _browse(job_reads.reruns)
+    groups = _read(group_rows.find_groups)
+    newest_groups = _browse(group_rows.newest_groups)
+    waiting_members = _read(group_rows.waiting_members)
     active = _read(job_reads.active)
     runnable = _read(job_reads.runnable_candidates)
     runnable_in_share = _read(job_reads.runnable_in_share)

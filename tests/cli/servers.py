@@ -74,6 +74,7 @@ class NativeServer(ScriptedServer):
     def __init__(self):
         super().__init__()
         self.rows = []
+        self.groups = []
         self.page_size = 1000
         #: Responses of other paths, by path without the query: an object, or a function of the query, sync or async.
         self.responses = {}
@@ -95,6 +96,8 @@ class NativeServer(ScriptedServer):
         self.requests.append((request.method, request.path_qs, content))
         if request.path == "/v1/batchq/listjobs":
             return self.json(request, self._page(content))
+        if request.path == "/v1/batchq/listgroups":
+            return self.json(request, {"groups": self.groups})
         if request.path not in self.responses:
             return web.json_response({"message": f"{request.path} does not exist."}, status=404)
         response = self.responses[request.path]

@@ -138,7 +138,7 @@ async def test_a_job_that_does_not_exist_has_no_link(console, capsys):
     assert await batchq("console", "train") == 1
 
     assert pages(console) == []
-    assert "no job has the name" in capsys.readouterr().err
+    assert "no job or group has the name" in capsys.readouterr().err
 
 
 async def test_a_server_that_cannot_be_reached_has_its_exit_status(console, capsys):

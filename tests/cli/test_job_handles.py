@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.cli.job_selection import resolve_job, resolve_jobs
+from batchq.cli.job_handles import resolve_job, resolve_jobs
 from batchq.errors import NotFound, UsageError
 from tests.cli.servers import job_id, row
 
@@ -63,7 +63,7 @@ async def test_a_range_is_not_one_job(native):
     ("handle", "error"),
     [
         ("@", "you have no job that @ could stand for"),
-        ("train", "no job has the name 'train', or an id that begins so"),
+        ("train", "no job or group has the name 'train', or an id that begins so"),
     ],
 )
 async def test_a_handle_of_no_job_is_not_found(native, handle, error):

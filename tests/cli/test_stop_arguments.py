@@ -172,4 +172,4 @@ async def test_a_name_of_no_job_or_of_several_stops_nothing(native, rows, status
 
     assert await ended("terminate", GANG, "sim") == status
 
-    assert [path for _, path, _ in native.requests] == ["/v1/batchq/listjobs"]
+    assert [path for _, path, _ in native.requests] == ["/v1/batchq/listjobs", "/v1/batchq/listgroups"]

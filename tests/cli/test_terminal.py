@@ -117,7 +117,9 @@ async def test_the_progress_of_an_array_counts_its_children(native):
     counts = {"SUCCEEDED": 110, "FAILED": 2, "RUNNING": 7, "STARTING": 1, "RUNNABLE": 20}
     native.rows = [row("sweep", "PENDING", arraySize=200, statusSummary=counts)]
 
-    shown = await batchq("wait", "sweep", steps=[("112/200 ended, 2 FAILED: sweep, 8 running", "\x03")])
+    shown = await batchq(
+        "wait", "sweep", steps=[("sweep [########x>......] 112/200: 110 succeeded, 2 failed, 8 running", "\x03")]
+    )
 
     assert shown["status"] == 130
 

@@ -183,13 +183,14 @@ OF_JOBS = (
     *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),
     *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
     *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),
-    *("/jobs/{waiting}", "/stop?queue=default"),
+    *("/jobs/{waiting}", "/stop?queue=default", "/groups/{group}"),
 )
 #: Without an answer that is rendered as a whole, or with that of another page.
 OTHERS = {
     "",  # redirects
     "/live",  # a stream
     "/jobs/{job}/log/text",  # a stream
+    "/groups/{group}/csv",  # made in a thread
     "/resources/{name}",  # a part of the environments' page: at most 150 jobs
     "/stop/results/{invocation}",  # as the preview
     "/rerun/results/{invocation}",  # at most 100 lines
@@ -208,10 +209,13 @@ async def test_no_request_makes_a_page_of_its_job_or_definition_large_or_holds_t
 async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
     await define(browser, "any")
     array = await submit(browser, "any", arrayProperties={"size": 10_000})
-    waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}]) for _ in range(120)]
+    values = {f"value{number}": SEVERE * 30 for number in range(40)}
+    grouped = {"tags": {"batchq:group": NAME}, "parameters": values}
+    waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}], **grouped) for _ in range(120)]
+    (group,) = (await browser.call("batchq/listgroups", {}))["groups"]
     await submit(browser, "any", dependsOn=[{"jobId": it} for it in waiting[:20]])
     for path in OF_JOBS:
-        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0]))
+        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0], group=group["groupId"]))
 
 
 def test_each_page_is_measured():

@@ -27,6 +27,7 @@ from batchq.domain.catalog import (
     JobQueue,
     SchedulingPolicy,
 )
+from batchq.domain.groups import Group
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -81,6 +82,7 @@ VALUES: Mapping[str, Stored] = {
         write=lambda it: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), it)["value"]),
         read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
+    "group": Stored(of=Group, write=rows.as_json, read=rows.group_of_row),
     "bulk_stop": Stored(of=BulkStop, write=rows.as_json, read=bulk_stops.BULK_STOP.decode),
     "compute_environment": Stored(
         of=ComputeEnvironment, write=rows.as_json, read=rows.RESOURCES[ComputeEnvironment].decode

@@ -15,8 +15,9 @@ from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
 from batchq.domain.enums import Status, StopKind
-from batchq.domain.ids import ConsumableName, child_id
-from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
+from batchq.domain.groups import new_group
+from batchq.domain.ids import ConsumableName, GroupId, child_id
+from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, GroupTerms
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest
@@ -59,7 +60,8 @@ CHILD = job(
     child=ArrayChild(parent=ARRAY.id, index=0),
 )
 UNREADABLE = job(number=8, status=Status.FAILED, stopped_at=NOON)
-JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE)
+GROUPED = job(number=9, status=Status.PENDING, group=GroupTerms(id=GroupId("g-1"), name="fit"))
+JOBS = (RUNNABLE, RUNNING, WAITING, FINISHED, ARRAY, CHILD, UNREADABLE, GROUPED)
 
 RECORD = AuditRecord(
     at=NOON, user=UserName("ada"), account=AccountName("lab"), operation="SubmitJob", resource=f"job/{job_id(1)}"
@@ -107,6 +109,7 @@ def _changes() -> Changes:
         surveyed_at=NOON,
         spending=(SPENDING,),
         budgets=((BUDGET.key, BUDGET),),
+        groups=(new_group(GROUPED),),
         audit_records=(RECORD,),
     )
 

@@ -16,6 +16,7 @@ from batchq.domain.explanation.queued_reasons import (
     ChildrenReason,
     ChildrenStoppingReason,
     DependenciesReason,
+    GroupLimitReason,
     HeldReason,
     InLineReason,
     NextReason,
@@ -29,6 +30,7 @@ from batchq.domain.explanation.queued_reasons import (
     StoreUnavailableReason,
     SubmittedReason,
 )
+from batchq.domain.groups import is_gated
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
@@ -60,6 +62,8 @@ def explain_pending(job: Job, neighbours: RelatedJobs, state: SchedulerState, re
         return explain_obstructed(state, reader)
     dependencies = standing(job, neighbours.jobs)
     waiting, total = [job_id for job_id, status in dependencies if status is not Status.SUCCEEDED], len(dependencies)
+    if not waiting and job.status is Status.PENDING and is_gated(job):
+        return _group_limit(job)
     if not waiting:
         age = Figure(words=wording.duration_words(state.now - job.created_at))
         return SubmittedReason(since=job.created_at, figures={"age": age})
@@ -70,6 +74,19 @@ def explain_pending(job: Job, neighbours: RelatedJobs, state: SchedulerState, re
         "dependencies": Figure(tuple(_dependency_facts(job_id, neighbours, reader) for job_id in waiting), named),
     }
     return DependenciesReason(since=job.created_at, figures=figures)
+
+
+def _group_limit(job: Job) -> Explanation:
+    terms = job.spec.group
+    assert terms is not None, f"{job.id} is in no group"
+    assert terms.max_running is not None, f"group {terms.id} has no limit"
+    figures = {
+        "groupId": Figure(terms.id),
+        "groupName": Figure(terms.name),
+        "group": Figure(words=terms.name),
+        "maxRunning": Figure.count(terms.max_running, "job"),
+    }
+    return GroupLimitReason(since=job.created_at, figures=figures)
 
 
 def explain_not_created(child: Job, array: Job, why: Explanation) -> Explanation:

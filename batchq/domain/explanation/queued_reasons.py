@@ -35,6 +35,15 @@ class DependenciesReason(Explanation):
     fact_names = ("pending", "total", "dependencies")
 
 
+class GroupLimitReason(Explanation):
+    """Other jobs of the job's group take all places that the group's `max-running` permits."""
+
+    code = "GROUP_LIMIT"
+    statuses = _PENDING
+    sentences = ("Waits for a place in its group {group}: at most {maxRunning} of the group run at the same time.",)
+    fact_names = ("groupId", "groupName", "maxRunning")
+
+
 class NotCreatedReason(Explanation):
     """The job is a child that its array has not created yet."""
 

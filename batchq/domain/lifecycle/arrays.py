@@ -7,7 +7,6 @@ failure of a child of a SEQUENTIAL array fails the children after it in the same
 order of its array has not been applied to it; `views` shows the children as the order will leave them.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
@@ -21,6 +20,7 @@ from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import ArrayChild, ArrayState, Job
 from batchq.domain.lifecycle import holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, with_history
+from batchq.domain.status_counts import counts_after
 from batchq.domain.stop_values import ChildOrder, StopOrder
 from batchq.errors import IllegalTransition, Invalid
 
@@ -260,16 +260,16 @@ def count_children(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
     AWS: an array is SUCCEEDED if all its children are, else FAILED.
     """
     state = _state_of(job)
-    counts = Counter(dict(state.counts))
+    moves = tuple(moves)
     for move in moves:
-        counts[move.after] += 1
-        if move.before is not None:
-            counts[move.before] -= 1
         if move.after is Status.FAILED and job.spec.sequential:
             state = _with_failed_child(job, state, move.index)
-    after = _with_end_noted(replace(job, array_state=replace(state, counts=_kept(counts), counted_at=now)), now)
-    over = sum(counts[status] for status in FINISHED) == size(job)
-    return _finish(after, _state_of(after).ended_at or now, failed=counts[Status.FAILED] > 0) if over else after
+    counts = counts_after(state.counts, [(move.before, move.after, 1) for move in moves])
+    after = _with_end_noted(replace(job, array_state=replace(state, counts=counts, counted_at=now)), now)
+    ended = [(status, count) for status, count in counts if status in FINISHED]
+    if sum(count for _, count in ended) < size(job):
+        return after
+    return _finish(after, _state_of(after).ended_at or now, failed=Status.FAILED in dict(ended))
 
 
 def projected(job: Job, ended_at: datetime | None) -> Job:
@@ -278,15 +278,9 @@ def projected(job: Job, ended_at: datetime | None) -> Job:
     `ended_at`: when the array ended; None: it has not ended, because some children are active.
     """
     state = _state_of(job)
-    counts = Counter(dict(state.counts))
-    for status in QUEUED:
-        counts[Status.FAILED] += counts.pop(status, 0)
-    after = replace(job, array_state=replace(state, counts=_kept(counts)))
+    queued = [(status, Status.FAILED, count) for status, count in state.counts if status in QUEUED]
+    after = replace(job, array_state=replace(state, counts=counts_after(state.counts, queued)))
     return after if ended_at is None else _finish(after, ended_at, failed=True)
-
-
-def _kept(counts: Mapping[Status, int]) -> tuple[tuple[Status, int], ...]:
-    return tuple((status, counts[status]) for status in Status if counts.get(status))
 
 
 def _with_failed_child(job: Job, state: ArrayState, index: int) -> ArrayState:

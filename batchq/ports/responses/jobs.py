@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from batchq.domain.enums import Status
+from batchq.ports.responses.groups import GroupEndResponse
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 
 
@@ -58,6 +59,11 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     parent_id: str | None = None
     #: Of an array: how many of its children have each status.
     status_summary: dict[Status, int] | None = None
+    #: The id and the name of the job's group.
+    group_id: str | None = None
+    group_name: str | None = None
+    #: AWS's parameters: the values of a job of a sweep.
+    parameters: dict[str, str] = {}
     #: The number of nodes of a multi-node parallel job.
     nodes: int | None = None
     #: Since when and why the job is held; absent if it is not.
@@ -121,6 +127,8 @@ class HistoryEntryResponse(Struct, frozen=True, kw_only=True, omit_defaults=True
     stop_order: StopStepResponse | None = None
     #: The job was held or released; absent if the job entered `status`.
     hold: HoldChangeResponse | None = None
+    #: The group of the job ended with it; absent if the job entered `status`.
+    group_end: GroupEndResponse | None = None
 
 
 class JobHistoryResponse(Struct, frozen=True, kw_only=True, rename="camel"):

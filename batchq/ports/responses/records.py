@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from batchq.domain.enums import Status
+from batchq.ports.responses.groups import GroupEndResponse
 from batchq.ports.responses.stops import HoldChangeResponse, StopStepResponse
 
 
@@ -28,6 +29,8 @@ class EventResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, renam
     stop_order: StopStepResponse | None = None
     #: The job was held or released; absent if the job entered `status`.
     hold: HoldChangeResponse | None = None
+    #: The group of the job ended with it; absent if the job entered `status`.
+    group_end: GroupEndResponse | None = None
 
 
 class ListEventsResponse(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -125,6 +125,7 @@ CREATE TABLE jobs (
     array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for any other job
     consumable_requirements TEXT, -- JSON of a tuple of ConsumableRequirement; NULL without consumable resources
     rerun_of TEXT, -- Job.id of the job that this one repeats; NULL without one, and for a child
+    group_id TEXT, -- the group of the job; NULL without one
     state TEXT NOT NULL -- JSON of Job without `spec`; the last column, because searches do not read it
 );
 
@@ -185,6 +186,24 @@ CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
 
 -- As which jobs a job was submitted again.
 CREATE INDEX jobs_by_rerun ON jobs (rerun_of, ord, id) WHERE rerun_of IS NOT NULL;
+
+-- The jobs of a group, and those of them that wait for a place: with max_running, no other job of the group is read.
+CREATE INDEX jobs_by_group ON jobs (group_id, ord, status, owner, account, parent_ord) WHERE group_id IS NOT NULL;
+CREATE INDEX jobs_waiting_in_group ON jobs (group_id, ord, array_size, passed_over, status)
+WHERE group_id IS NOT NULL AND status = 'PENDING';
+
+-- Jobs that were submitted together. A group is deleted after its last job.
+CREATE TABLE job_groups (
+    id TEXT PRIMARY KEY,
+    ord INTEGER NOT NULL, -- Job.order of the first job
+    name TEXT NOT NULL, -- in lower case
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    ended_at INTEGER, -- NULL: a job is unfinished
+    value TEXT NOT NULL -- JSON of Group
+) WITHOUT ROWID;
+CREATE INDEX job_groups_by_order ON job_groups (ord, owner, account, name, ended_at);
+CREATE INDEX job_groups_by_name ON job_groups (name, ord, owner, account, ended_at);
 
 -- The specification of each job, in its own table because it never changes. The children of an array share its row.
 CREATE TABLE job_specs (

@@ -42,6 +42,7 @@ WHERE number > :after AND number <= :through
                 json_valid(job_history.value)
                 AND json_extract(job_history.value, '$.stop') IS NULL
                 AND json_extract(job_history.value, '$.hold') IS NULL
+                AND json_extract(job_history.value, '$.group_end') IS NULL
                 THEN json_extract(job_history.value, '$.status')
         END IN (SELECT value FROM json_each(:statuses) AS named)
     )

@@ -8,7 +8,8 @@ WHERE finished_at IS NOT NULL AND parent_ord IS NULL AND finished_at < :before
 ORDER BY finished_at, ord LIMIT :limit;
 
 -- rows_of_orders
-SELECT ord, state, (SELECT spec FROM job_specs WHERE job_specs.ord = coalesce(parent_ord, jobs.ord)) FROM jobs
+SELECT ord, state, (SELECT spec FROM job_specs WHERE job_specs.ord = coalesce(parent_ord, jobs.ord)), group_id
+FROM jobs
 WHERE ord BETWEEN :first AND :last ORDER BY ord LIMIT :limit;
 
 -- is_dependency

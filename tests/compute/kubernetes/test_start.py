@@ -59,7 +59,7 @@ async def test_a_created_pod_is_not_bound(model):
 
 async def test_the_binding_names_the_uid_of_the_pod_that_was_created(model):
     runtime, cluster = model
-    it = launch(QUICK)
+    it = replace(launch(QUICK), machine="n1")
     await runtime.create(it)
     # Another pod takes the name: the start must not reach it.
     await runtime.remove(it.tag)

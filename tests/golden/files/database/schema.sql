@@ -83,6 +83,17 @@ CREATE TABLE job_dependencies (
     PRIMARY KEY (dependency_id, ord)
 ) WITHOUT ROWID;
 CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
+CREATE TABLE job_groups (
+    id TEXT PRIMARY KEY,
+    ord INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    account TEXT NOT NULL,
+    ended_at INTEGER,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX job_groups_by_name ON job_groups (name, ord, owner, account, ended_at);
+CREATE INDEX job_groups_by_order ON job_groups (ord, owner, account, name, ended_at);
 CREATE TABLE job_history (
     number INTEGER PRIMARY KEY,
     ord INTEGER NOT NULL REFERENCES jobs (ord),
@@ -119,10 +130,12 @@ CREATE TABLE jobs (
     array_size INTEGER NOT NULL,
     consumable_requirements TEXT,
     rerun_of TEXT,
+    group_id TEXT,
     state TEXT NOT NULL
 );
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_group ON jobs (group_id, ord, status, owner, account, parent_ord) WHERE group_id IS NOT NULL;
 CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_ord IS NULL;
 CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
 CREATE INDEX jobs_by_queue ON jobs (
@@ -158,6 +171,8 @@ WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
 WHERE finished_at IS NULL;
 CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
+CREATE INDEX jobs_waiting_in_group ON jobs (group_id, ord, array_size, passed_over, status)
+WHERE group_id IS NOT NULL AND status = 'PENDING';
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE TABLE log_streams (
     number INTEGER PRIMARY KEY,

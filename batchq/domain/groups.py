@@ -1,0 +1,208 @@
+"""Groups: jobs that were submitted together, counted by status, with limits for all of them. Pure. Decision 0094.
+
+A job names its group by the tag `batchq:group`; the first job of a group creates it. The children of an array are jobs
+of its group, the array itself is not. A job that repeats a finished job of its group replaces it.
+"""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from batchq.domain.access.accounts import Owner
+from batchq.domain.catalog import Tags
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.ids import GroupId, JobId
+from batchq.domain.job import GroupTerms, Job
+from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.status_counts import StatusCounts, counts_after
+from batchq.errors import Invalid
+
+GROUP_TAG = "batchq:group"  # `NAME`, or `NAME/KEY` for one of several groups of this name
+SIZE_TAG = "batchq:group-size"
+MAX_RUNNING_TAG = "batchq:max-running"
+MAX_FAILED_TAG = "batchq:max-failed"
+MAX_NUMBER = 1_000_000  # in the tags
+_NAME = re.compile(r"([A-Za-z0-9][\w-]{0,127})(?:/([\w-]{1,64}))?", re.ASCII)
+_OCCUPYING = ACTIVE | {Status.RUNNABLE}
+
+
+class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of a group, updated by each unit of work that changes one of its jobs."""
+
+    #: As the first job of the group requests them.
+    terms: GroupTerms
+    #: Of the first job.
+    owner: Owner
+    #: `Job.order` of the first job.
+    order: int
+    created_at: datetime
+    #: How many jobs have each status. An array counts as its children that exist.
+    counts: StatusCounts = ()
+    #: How many of the FAILED jobs were cancelled or terminated.
+    stopped: int = 0
+    #: The children that arrays of the group have still to create.
+    uncreated: int = 0
+    #: The sum of the run times of the jobs that succeeded.
+    run_time: timedelta = timedelta()
+    #: When the last job of the group ended; None: some are unfinished.
+    ended_at: datetime | None = None
+
+    @property
+    def unfinished(self) -> int:
+        """How many jobs have not ended."""
+        return self.uncreated + sum(count for status, count in self.counts if status not in FINISHED)
+
+    @property
+    def submitted(self) -> int:
+        """How many jobs the group has."""
+        return self.uncreated + sum(count for _, count in self.counts)
+
+    @property
+    def size(self) -> int:
+        """How many jobs the group has or will have."""
+        return max(self.terms.size or 0, self.submitted)
+
+    @property
+    def failed(self) -> int:
+        """How many jobs failed by themselves."""
+        return dict(self.counts).get(Status.FAILED, 0) - self.stopped
+
+    @property
+    def waiting(self) -> int:
+        """How many jobs have not started."""
+        return self.uncreated + sum(count for status, count in self.counts if status in QUEUED)
+
+    @property
+    def active(self) -> int:
+        """How many jobs are STARTING or RUNNING."""
+        return sum(count for status, count in self.counts if status in ACTIVE)
+
+    @property
+    def succeeded(self) -> int:
+        """How many jobs SUCCEEDED."""
+        return dict(self.counts).get(Status.SUCCEEDED, 0)
+
+    @property
+    def free_places(self) -> int | None:
+        """How many more jobs may become RUNNABLE; None: without limit."""
+        if self.terms.max_running is None:
+            return None
+        return max(0, self.terms.max_running - sum(count for status, count in self.counts if status in _OCCUPYING))
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether so many jobs failed that the others are cancelled."""
+        return self.terms.max_failed is not None and self.failed >= self.terms.max_failed
+
+    @property
+    def cancel_reason(self) -> str:
+        """The reason of the cancellation by `max_failed`."""
+        most = self.terms.max_failed
+        return f"{most} {'job' if most == 1 else 'jobs'} of group {self.terms.name} failed, its limit of failed jobs"
+
+
+class GroupChanges(Struct, kw_only=True):
+    """What a unit of work decides about groups."""
+
+    #: The groups whose jobs changed, as they will be saved.
+    changed: dict[GroupId, Group] = field(default_factory=dict)
+    #: Groups with jobs that may take a free place.
+    due: set[GroupId] = field(default_factory=set)
+    #: Jobs whose dependencies are met, and that wait for a place in their group.
+    gated: set[JobId] = field(default_factory=set)
+
+
+class MemberChange(Struct, frozen=True, kw_only=True):
+    """A change of a job of the group, or of an array whose children are jobs of the group."""
+
+    #: None: a new job.
+    before: Job | None
+    #: None: another job of the group replaces it.
+    after: Job | None
+
+
+def group_terms(tags: Tags, owner: Owner) -> GroupTerms | None:
+    """The group that the tags of a submission name. Groups of two users are different. Raises Invalid."""
+    given = dict(tags)
+    limits = {tag: _number(tag, given.get(tag)) for tag in (SIZE_TAG, MAX_RUNNING_TAG, MAX_FAILED_TAG)}
+    if GROUP_TAG not in given:
+        if any(tag in given for tag in limits):
+            raise Invalid(f"The tags {', '.join(limits)} require the tag {GROUP_TAG}.")
+        return None
+    named = _NAME.fullmatch(given[GROUP_TAG])
+    if named is None:
+        raise Invalid(
+            f"The tag {GROUP_TAG} must be a name of up to 128 letters, digits, hyphens and underscores, or NAME/KEY."
+        )
+    digest = sha256("\n".join((owner.account, owner.user, given[GROUP_TAG])).encode()).hexdigest()
+    return GroupTerms(
+        id=GroupId(f"g-{digest[:20]}"),
+        name=named[1],
+        size=limits[SIZE_TAG],
+        max_running=limits[MAX_RUNNING_TAG],
+        max_failed=limits[MAX_FAILED_TAG],
+    )
+
+
+def new_group(job: Job) -> Group:
+    """The group that its first job creates."""
+    assert job.spec.group is not None, f"{job.id} is in no group"
+    return Group(terms=job.spec.group, owner=job.spec.owner, order=job.order, created_at=job.created_at)
+
+
+def is_gated(job: Job) -> bool:
+    """Whether the job becomes RUNNABLE only if its group has a free place."""
+    return job.spec.group is not None and job.spec.group.max_running is not None and not is_parent(job)
+
+
+def group_after(group: Group, changes: Iterable[MemberChange], now: datetime) -> Group:
+    """The group after these changes. It ends with its last job, and continues with a new one."""
+    counts, stopped, uncreated, run_time = group.counts, group.stopped, group.uncreated, group.run_time
+    for change in changes:
+        before, after = _member(change.before), _member(change.after)
+        statuses = before.status if before else None, after.status if after else None
+        counts = counts_after(counts, [(*statuses, 1)])
+        stopped += _is_stopped(after) - _is_stopped(before)
+        uncreated += _uncreated(change.after) - _uncreated(change.before)
+        run_time += _run_time(after) - _run_time(before)
+    changed = replace(group, counts=counts, stopped=stopped, uncreated=uncreated, run_time=run_time)
+    is_over = changed.unfinished == 0 and changed.submitted >= (group.terms.size or 0)
+    return replace(changed, ended_at=(group.ended_at or now) if is_over else None)
+
+
+def _member(job: Job | None) -> Job | None:
+    """The job if it counts for itself."""
+    return None if job is None or is_parent(job) else job
+
+
+def _is_stopped(job: Job | None) -> bool:
+    """Whether the job FAILED because it was cancelled or terminated."""
+    return job is not None and job.status is Status.FAILED and (job.is_cancelled or job.is_terminated)
+
+
+def _uncreated(job: Job | None) -> int:
+    """The children that an array has still to create."""
+    if job is None or not is_parent(job) or job.status in FINISHED:
+        return 0
+    return size(job) - (0 if job.array_state is None else job.array_state.spawned)
+
+
+def _run_time(job: Job | None) -> timedelta:
+    """The run time of the last attempt of a job that SUCCEEDED; otherwise 0."""
+    if job is None or job.status is not Status.SUCCEEDED or job.started_at is None or job.stopped_at is None:
+        return timedelta()
+    return max(job.stopped_at - job.started_at, timedelta())
+
+
+def _number(tag: str, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not (
+        value.isascii() and value.isdigit() and len(value) <= len(str(MAX_NUMBER)) and 0 < int(value) <= MAX_NUMBER
+    ):
+        raise Invalid(f"The tag {tag} must be a whole number from 1 to {MAX_NUMBER}.")
+    return int(value)

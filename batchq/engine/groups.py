@@ -1,0 +1,223 @@
+"""The part of a unit of work that counts the jobs of groups and enforces the limits of groups. Decision 0094.
+
+A commit that changes a job also saves the counts of its group. With `max_running`, jobs whose dependencies are met stay
+PENDING until their group has a free place, so the scheduler never reads them. With `max_failed`, the unit of work that
+counts the last permitted failure also saves a bulk stop of the group.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from operator import attrgetter
+
+from batchq.domain import events as on
+from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.groups import Group, MemberChange, group_after, is_gated, new_group
+from batchq.domain.ids import GroupId, JobId
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
+from batchq.engine.mailbox import BulkStopRequest, Message, Submit
+from batchq.engine.unit_of_work import Committed, UnitOfWork
+from batchq.errors import Invalid
+from batchq.ports.groups import GroupQuery
+from batchq.ports.history import GroupEnd, HistoryEntry
+from batchq.ports.jobs import JobStore
+
+MAX_LOADED = 10_000  # unfinished groups that a start reads
+MAX_RELEASED = 250  # jobs of a group that one unit of work lets become RUNNABLE
+
+
+class Groups:
+    """The unfinished groups in memory, as last saved."""
+
+    def __init__(self, store: JobStore, begin_bulk_stop: Callable[[UnitOfWork, BulkStopRequest], None]) -> None:
+        self._store = store
+        self._begin_bulk_stop = begin_bulk_stop
+        #: Unfinished groups that were read or changed.
+        self._known: dict[GroupId, Group] = {}
+        #: Groups with free places that the last unit of work did not fill.
+        self._due: set[GroupId] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next unit of work has work to do even without a message."""
+        return bool(self._due)
+
+    async def load(self, now: datetime) -> None:
+        """Read the unfinished groups. The next unit of work fills the free places of those with a limit."""
+        groups = await self._store.newest_groups(GroupQuery(since=now + timedelta(days=1), limit=MAX_LOADED))
+        self._known = {group.terms.id: group for group in groups if group.ended_at is None}
+        self._due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
+
+    async def prepare(self, messages: Iterable[Message]) -> None:
+        """Read the groups of new jobs."""
+        specs = (message.spec for message in messages if isinstance(message, Submit))
+        await self._read({spec.group.id for spec in specs if spec.group is not None})
+
+    def admit(self, spec: JobSpec) -> None:
+        """Raise Invalid for a job of a group whose jobs are cancelled because too many failed.
+
+        A job that repeats another one is admitted.
+        """
+        group = None if spec.group is None or spec.rerun_of is not None else self._known.get(spec.group.id)
+        if group is not None and group.is_failing:
+            raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
+
+    async def release(self, unit: UnitOfWork) -> None:
+        """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
+        changed = _changed_members(unit)
+        gated = {group_id for group_id, changes in changed.items() if any(_is_gated(change) for change in changes)}
+        due = gated | unit.groups.due | self._due
+        if not due:
+            return
+        await self._read(due)
+        unit.groups.due = set()
+        for group_id in sorted(due):
+            await self._release(unit, group_id, changed.get(group_id, ()))
+        unit.groups.gated = set()
+
+    async def stage(self, unit: UnitOfWork) -> None:
+        """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
+        changed = _changed_members(unit)
+        if not changed:
+            return
+        await self._read(changed.keys())
+        replaced = await self._replaced(unit, changed)
+        for group_id, changes in changed.items():
+            before = self._group(group_id, changes)
+            after = group_after(before, (*changes, *replaced.get(group_id, ())), unit.now)
+            unit.groups.changed[group_id] = after
+            if after.ended_at is not None and before.ended_at is None:
+                _record_end(unit, after, changes)
+            if after.is_failing and not before.is_failing:
+                self._begin_bulk_stop(unit, _cancellation(after))
+
+    def on_committed(self, committed: Committed) -> None:
+        self._due = committed.unit.groups.due
+        for group_id, group in committed.unit.groups.changed.items():
+            if group.ended_at is None:
+                self._known[group_id] = group
+            else:
+                self._known.pop(group_id, None)
+
+    async def _read(self, ids: Iterable[GroupId]) -> None:
+        unknown = [group_id for group_id in ids if group_id not in self._known]
+        if unknown:
+            self._known |= await self._store.groups(unknown)
+
+    def _group(self, group_id: GroupId, changes: Iterable[MemberChange]) -> Group:
+        """The group as last saved, or as its first job creates it."""
+        if group_id in self._known:
+            return self._known[group_id]
+        first = min((change.after for change in changes if change.after is not None), key=attrgetter("order"))
+        return new_group(first)
+
+    async def _release(self, unit: UnitOfWork, group_id: GroupId, changes: Iterable[MemberChange]) -> None:
+        changes = tuple(changes)
+        if group_id not in self._known and not changes:
+            return
+        before = self._group(group_id, changes)
+        after = group_after(before, changes, unit.now)
+        free = after.free_places
+        if not free or (after.is_failing and not before.is_failing):
+            return
+        most = min(free, MAX_RELEASED)
+        own = {job.id: job for change in changes if (job := change.after) is not None and _waits_for_place(job)}
+        stored = await self._store.waiting_members(group_id, most + len(changes))
+        unit.load(stored)
+        ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
+        known = {*(job.id for job in stored), *ready}
+        current = map(
+            unit.apply_parent_order, sorted(known)
+        )  # an order of its array comes before the release of a child
+        waiting = [job for job in current if job is not None and _is_waiting_in(job, group_id)]
+        for job in sorted(waiting, key=attrgetter("order"))[:most]:
+            unit.step(job.id, on.DependenciesMet())
+        if not own.keys() <= ready or (len(waiting) > most and free > most):
+            unit.groups.due.add(group_id)
+
+    async def _replaced(
+        self, unit: UnitOfWork, changed: Mapping[GroupId, tuple[MemberChange, ...]]
+    ) -> Mapping[GroupId, list[MemberChange]]:
+        """The finished jobs that new jobs of the same group replace."""
+        new = [change.after for changes in changed.values() for change in changes if change.before is None]
+        again = [job for job in new if job is not None and job.spec.rerun_of is not None and job.child is None]
+        if not again:
+            return {}
+        newest = dict(await self._store.reruns([job.spec.rerun_of for job in again if job.spec.rerun_of is not None]))
+        found: dict[GroupId, list[MemberChange]] = {}
+        for job in sorted(again, key=attrgetter("order")):
+            assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
+            assert job.spec.group is not None, f"{job.id} is in no group"
+            earlier = await self._job(unit, newest.get(job.spec.rerun_of, job.spec.rerun_of))
+            newest[job.spec.rerun_of] = job.id
+            if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
+                found.setdefault(job.spec.group.id, []).append(MemberChange(before=earlier, after=None))
+        return found
+
+    async def _job(self, unit: UnitOfWork, job_id: JobId) -> Job | None:
+        return unit.get(job_id) or (await self._store.jobs([job_id])).get(job_id)
+
+
+def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]]:
+    """The changes of the unit of work so far, by group."""
+    found: dict[GroupId, list[MemberChange]] = {}
+    for before, after in unit.job_changes():
+        if after.spec.group is not None:
+            found.setdefault(after.spec.group.id, []).append(MemberChange(before=before, after=after))
+    return {group_id: tuple(changes) for group_id, changes in found.items()}
+
+
+def _is_gated(change: MemberChange) -> bool:
+    return change.after is not None and is_gated(change.after)
+
+
+def _is_of(job: Job, group_id: GroupId) -> bool:
+    return job.spec.group is not None and job.spec.group.id == group_id
+
+
+def _waits_for_place(job: Job) -> bool:
+    """Whether the job waits for a place in its group, and perhaps for dependencies."""
+    return job.status is Status.PENDING and is_gated(job) and not job.held
+
+
+def _is_waiting_in(job: Job, group_id: GroupId) -> bool:
+    return _is_of(job, group_id) and _waits_for_place(job)
+
+
+def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[MemberChange]) -> None:
+    """Add the entry about the end of the group to the history of the job that ended last."""
+    ended_jobs = (job for change in changes if (job := change.after) is not None and job.status in FINISHED)
+    last = max(ended_jobs, key=attrgetter("order"))
+    ended = GroupEnd(
+        group_id=group.terms.id,
+        name=group.terms.name,
+        succeeded=group.succeeded,
+        failed=group.failed,
+        stopped=group.stopped,
+    )
+    unit.record(
+        HistoryEntry(
+            job_id=last.id,
+            at=unit.now,
+            status=last.status,
+            reason=last.status_reason,
+            attempt=None,
+            group_end=ended,
+        )
+    )
+
+
+def _cancellation(group: Group) -> BulkStopRequest:
+    return BulkStopRequest(
+        request=StopRequest(kind=StopKind.CANCEL, reason=group.cancel_reason),
+        selection=JobSelection(groups=frozenset({group.terms.id})),
+        as_of=0,
+        report=_discard,
+        caller=None,
+        answer=None,
+    )
+
+
+def _discard(_: object) -> None:
+    """No client waits for the outcomes."""

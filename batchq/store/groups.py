@@ -1,0 +1,54 @@
+"""Groups of jobs in SQL. Each function runs inside one transaction. The ports document them."""
+
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from batchq.domain.groups import Group
+from batchq.domain.ids import GroupId
+from batchq.domain.job import Job
+from batchq.domain.times import microseconds
+from batchq.ports.groups import GroupQuery
+from batchq.store import job_reads, rows
+from batchq.store.quarantine import skip_unreadable
+from batchq.store.statements import execute_each, load_statements
+
+SQL = load_statements("groups.sql")
+
+Connection = sqlite3.Connection
+
+
+def write_groups(connection: Connection, groups: Iterable[Group]) -> None:
+    """Insert or replace the rows of groups."""
+    execute_each(connection, SQL["put_group"], [rows.group_row(group) for group in groups])
+
+
+def find_groups(connection: Connection, ids: Collection[GroupId]) -> Mapping[GroupId, Group]:
+    found = connection.execute(SQL["groups_by_id"], {"ids": rows.json_texts(ids)})
+    return {group.terms.id: group for group in skip_unreadable(found, rows.group_of_row)}
+
+
+def newest_groups(connection: Connection, query: GroupQuery) -> Sequence[Group]:
+    seen = query.visibility
+    parameters = {
+        "before": rows.MAX_INTEGER if query.before is None else query.before,
+        "since": None if query.since is None else microseconds(query.since),
+        "user": None if seen is None else rows.text(seen.user),
+        "accounts": None if seen is None else rows.json_texts(seen.accounts),
+        "limit": query.limit,
+    }
+    if query.name is None:
+        found = connection.execute(SQL["newest_groups"], parameters)
+    else:
+        named = {"name": rows.text(rows.lower_case(query.name))}
+        found = connection.execute(SQL["newest_groups_with_name"], parameters | named)
+    return tuple(skip_unreadable(found, rows.group_of_row))
+
+
+def waiting_members(connection: Connection, group: GroupId, limit: int) -> tuple[Job, ...]:
+    found = connection.execute(SQL["waiting_members"], {"id": rows.text(group), "limit": limit})
+    return job_reads.decode_jobs(found)
+
+
+def delete_empty_groups(connection: Connection, ids: Iterable[str]) -> None:
+    """Delete those of these groups that have no job any more."""
+    connection.executemany(SQL["delete_empty_group"], [{"id": group_id} for group_id in ids])

@@ -1,0 +1,216 @@
+"""Groups in the command line, against a whole server with simulated containers."""
+
+import asyncio
+import json
+
+import pytest
+
+from batchq.cli.main import main
+from batchq.cli.progress import JobProgress, bar, summary_line
+from batchq.cli.sweep import expand, read_axes
+from batchq.errors import UsageError
+from tests.console.conftest import console_of
+
+FAST = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0}]')
+FAILS = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0,"exit_code":3}]')
+LASTS = ("-e", 'BATCHQ_SIMULATED=[{"seconds":null,"on_term":0}]')
+
+
+@pytest.fixture
+async def console(tmp_path, monkeypatch):
+    async with console_of(tmp_path / "data") as browser:
+        monkeypatch.setenv("BATCHQ_URL", browser.url)
+        monkeypatch.setenv("BATCHQ_CONFIG", str(tmp_path / "none"))
+        monkeypatch.chdir(tmp_path)
+        yield browser
+
+
+@pytest.fixture
+def batchq(console, capsys):
+    """Run a command; returns its exit status, and the lines of stdout and of stderr."""
+
+    async def batchq(*words):
+        capsys.readouterr()
+        status = await asyncio.to_thread(main, words)
+        printed = capsys.readouterr()
+        return status, printed.out.splitlines(), printed.err.splitlines()
+
+    return batchq
+
+
+async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
+    words = ("--name", "fit", *FAST, "--each", "lr=0.1,0.01", "--each", "seed=1..3", "--wait", "--", "fit", "{lr}")
+
+    status, ids, printed = await batchq("submit", "busybox", *words)
+
+    assert status == 0
+    assert len(ids) == 6
+    assert printed[-1] == "batchq: fit: 6 SUCCEEDED, 0 FAILED"
+    last = await console.describe(ids[-1])
+    assert last["parameters"] == {"lr": "0.01", "seed": "3"}
+    assert last["container"]["command"] == ["fit", "0.01"]
+    variables = {it["name"]: it["value"] for it in last["container"]["environment"]}
+    assert (variables["lr"], variables["seed"]) == ("0.01", "3")
+
+
+async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
+    await batchq("submit", "busybox", "--name", "alone", *FAST)
+    await batchq("wait", "alone")
+
+    _, rows, _ = await batchq("list", "--columns", "name")
+    _, jobs, _ = await batchq("list", "fit", "--columns", "name")
+
+    assert rows == ["fit  3: 3 succeeded", "alone"]
+    assert sorted(jobs) == ["fit-1", "fit-2", "fit-3"]  # requests at the same time have no order
+
+
+async def test_at_most_max_running_jobs_of_a_sweep_run(batchq):
+    _, ids, _ = await batchq(
+        "submit", "busybox", "--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1", "--jobs", "1"
+    )
+
+    _, (sentence,), _ = await batchq("why", ids[2])
+    _, lines, _ = await batchq("why", "fit")
+    status, _, printed = await batchq("terminate", "fit", "--yes")
+
+    assert sentence == "Waits for a place in its group fit: at most 1 job of the group run at the same time."
+    assert lines[1] == f"fit-2 waits: {sentence}"
+    assert status == 0, printed
+
+
+async def test_failed_jobs_of_a_group_are_submitted_again_in_the_group(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAILS, "--each", "seed=1..2", "--wait")
+
+    status, lines, _ = await batchq("wait", "fit")
+    _, why, _ = await batchq("why", "fit")
+    _, again, _ = await batchq("rerun", "--failed", "fit", *FAST)
+    ended, _, printed = await batchq("wait", "fit")
+
+    assert (status, lines) == (1, [])
+    assert why == ["fit  2: 0 succeeded, 2 failed", "2 FAILED: exit code 3: Essential container in task exited"]
+    assert len(again) == 2
+    assert (ended, printed) == (0, ["batchq: fit: 2 SUCCEEDED, 0 FAILED"])
+    assert (await batchq("rerun", "--failed", "fit"))[2] == ["batchq: no job matches"]
+
+
+async def test_the_rest_is_cancelled_after_max_failed_failures(batchq):
+    words = ("--name", "fit", *FAILS, "--each", "seed=1..4", "--max-running", "1", "--max-failed", "2")
+    await batchq("submit", "busybox", *words, "--jobs", "1")
+
+    status, _, printed = await batchq("wait", "fit")
+
+    assert status == 1
+    assert printed[-2].startswith("batchq: fit: 0 SUCCEEDED, ")
+    assert "batchq: again: batchq rerun --failed fit" in printed
+
+
+async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAILS, "--each", "lr=0.1,0.2", "--wait")
+
+    _, lines, _ = await batchq("show", "fit")
+    _, document, _ = await batchq("show", "fit", "--json")
+
+    assert lines[0] == "fit  2: 0 succeeded, 2 failed"
+    assert sorted(line.split("\t")[1:5] for line in lines[1:]) == [
+        ["fit-1", "0.1", "FAILED", "3"],
+        ["fit-2", "0.2", "FAILED", "3"],
+    ]
+    assert json.loads("".join(document))["group"]["groupName"] == "fit"
+
+
+async def test_the_same_command_continues_its_group(batchq):
+    words = ("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
+    _, ids, _ = await batchq(*words)
+
+    status, again, printed = await batchq(*words)
+
+    assert (status, again) == (0, ids)
+    assert "0 submitted; 3 were submitted before, by the same command" in printed[0]
+
+
+async def test_another_command_of_the_same_name_makes_another_group(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
+
+    _, jobs, _ = await batchq("list", "fit", "--ids")
+
+    assert len(jobs) == 2
+
+
+async def test_a_name_that_several_jobs_have_means_the_newest(batchq):
+    await batchq("submit", "busybox", "--name", "twice", *LASTS)
+    _, (newest,), _ = await batchq("submit", "busybox", "--name", "twice", *LASTS)
+
+    _, _, printed = await batchq("show", "twice")
+    _, listed, _ = await batchq("list", "twice", "--ids")
+    status, _, refused = await batchq("cancel", "twice", "--yes")
+
+    assert printed == [f"batchq: 2 jobs have the name twice; {newest} is the newest"]
+    assert len(listed) == 2
+    assert (status, "is ambiguous" in refused[0]) == (2, True)
+
+
+async def test_each_row_of_a_file_is_a_job(tmp_path, console, batchq):
+    (tmp_path / "runs.csv").write_text('lr,note\n0.1,"a, b"\n0.2,c\n')
+
+    _, ids, _ = await batchq("submit", "busybox", "--name", "fit", *FAST, "--each-row", "runs.csv", "--", "{note}")
+
+    assert [(await console.describe(job))["container"]["command"] for job in ids] == [["a, b"], ["c"]]
+    assert (await console.describe(ids[0]))["parameters"] == {"lr": "0.1", "note": "a, b"}
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--each", "a=1", "--each", "a=2"), "'a' is given twice"),
+        (("--each", "a=1,,2"), "a value is empty"),
+        (("--each", "a=5..1"), "is not a range"),
+        (("--each", "a=1..999999"), "is not a range"),
+        (("--each", "a=1..1000", "--each", "b=1..1000"), "1000000 jobs are too many"),
+        (("--each", "a=1", "--array", "3"), "--each and --array exclude each other"),
+        (("--max-running", "3"), "--max-running and --max-failed are limits of a group"),
+    ],
+)
+async def test_a_sweep_that_cannot_be_is_refused(batchq, words, text):
+    status, _, printed = await batchq("submit", "busybox", *words)
+
+    assert status == 2
+    assert text in printed[0]
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [("a b\n1\n", "the column 'a b'"), ("a,b\n1\n", "row 2 has not as many values"), ("a\n", "has no rows")],
+)
+def test_a_malformed_file_of_rows_is_refused(tmp_path, rows, text):
+    (tmp_path / "runs.csv").write_text(rows)
+
+    with pytest.raises(UsageError, match=text):
+        read_axes((), str(tmp_path / "runs.csv"))
+
+
+def test_text_in_braces_that_names_no_value_stays():
+    request = {"jobName": "fit", "containerOverrides": {"command": ["{lr}", '{"a": 1}', "{x}"]}}
+
+    (member,) = expand(request, read_axes(("lr=1",), None), words=3)
+
+    assert member.request["containerOverrides"]["command"] == ["1", '{"a": 1}', "{x}"]
+
+
+def test_the_summary_of_a_group_estimates_the_time_left():
+    row = JobProgress(name="fit", succeeded=112, failed=3, running=8, waiting=77, mean_run=24.0)
+
+    assert summary_line(row) == "fit  200: 112 succeeded, 3 failed, 8 running, 77 waiting; about 4 min left"
+
+
+def test_a_bar_has_each_kind_of_jobs():
+    row = JobProgress(name="fit", succeeded=50, failed=1, running=2, waiting=47)
+
+    assert bar(row) == "######x>........"
+
+
+async def test_a_name_of_nothing_is_refused(batchq):
+    status, _, printed = await batchq("wait", "nothing")
+
+    assert (status, printed) == (1, ["batchq: no job or group has the name 'nothing', or an id that begins so"])

@@ -1,0 +1,140 @@
+"""The page of a group: counts, table, pictures, CSV, and its rerun."""
+
+import csv
+import io
+
+import pytest
+
+from batchq.api.console.group_page import MemberRow, sorted_rows
+from batchq.api.console.svg import histogram, scatter_plot, status_bar
+from batchq.compute.simulated.script import Script
+from tests.console.conftest import form_in
+from tests.support.builders import job
+
+FAST, FAILS = Script(seconds=0), Script(seconds=0, exit_code=3)
+TAGS = {"batchq:group": "fit"}
+
+
+@pytest.fixture
+async def sweep(browser):
+    """A group of three jobs, of which one failed; the path of its page."""
+    for lr, script, status in (("0.1", FAST, "SUCCEEDED"), ("0.02", FAST, "SUCCEEDED"), ("1", FAILS, "FAILED")):
+        await browser.run(f"fit-{lr[-1]}", until=status, script=script, tags=TAGS, parameters={"lr": lr})
+    return f"/ui/groups/{await group_id(browser)}"
+
+
+async def group_id(browser):
+    (row,) = (await browser.call("batchq/listgroups", {"groupName": "fit"}))["groups"]
+    return row["groupId"]
+
+
+def names(page):
+    return [word for word in page.text.split() if word.startswith("fit-") and word != "fit-*"]
+
+
+async def test_the_page_shows_the_counts_the_values_and_the_results(browser, sweep):
+    page = await browser.open(sweep)
+
+    assert "3 jobs 2 succeeded 1 failed 0 running 0 waiting" in page.text
+    assert "exit code 3: Essential container in task exited 1" in page.text
+    assert 'class="shape-FAILED"' in page.body
+    assert names(page) == ["fit-1", "fit-2", "fit-1"]
+
+
+async def test_the_table_is_sorted_by_numbers_on_the_server(browser, sweep):
+    ascending = await browser.open(f"{sweep}?sort=value.lr")
+    descending = await browser.open(f"{sweep}?sort=-value.lr")
+
+    order = [ascending.body.index(f'data-label="lr">{lr}<') for lr in ("0.02", "0.1", "1")]
+    assert order == sorted(order)
+    order = [descending.body.index(f'data-label="lr">{lr}<') for lr in ("1", "0.1", "0.02")]
+    assert order == sorted(order)
+    assert 'aria-sort="ascending"' in ascending.body
+
+
+async def test_all_results_are_offered_as_csv(browser, sweep):
+    page = await browser.open(f"{sweep}/csv")
+
+    rows = list(csv.DictReader(io.StringIO(page.body)))
+    assert [(row["lr"], row["state"], row["exit code"], row["attempts"]) for row in rows] == [
+        ("1", "FAILED", "3", "1"),
+        ("0.02", "SUCCEEDED", "0", "1"),
+        ("0.1", "SUCCEEDED", "0", "1"),
+    ]
+    assert page.headers["Content-Disposition"] == 'attachment; filename="fit.csv"'
+
+
+async def test_a_text_of_the_csv_is_no_formula(browser):
+    await browser.run(until="SUCCEEDED", script=FAST, tags=TAGS, parameters={"a": "=1+1", "b": "-1"})
+
+    (row,) = csv.DictReader(io.StringIO((await browser.open(f"/ui/groups/{await group_id(browser)}/csv")).body))
+
+    assert (row["a"], row["b"]) == ("'=1+1", "-1")
+
+
+async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
+    page = await browser.open(sweep)
+    assert "Rerun the 1 that failed by themselves" in page.text
+    path = f"/ui/rerun?group={sweep.rpartition('/')[2]}&failed=1"
+
+    form = form_in(await browser.open(path))
+    again = (await browser.post("/ui/rerun", form)).headers["Location"]
+
+    await browser.wait_for(again.rpartition("/")[2], "FAILED")
+    page = await browser.open(sweep)
+    assert "3 jobs 2 succeeded 1 failed" in page.text
+    assert (await browser.describe(again))["tags"]["batchq:group"] == "fit"
+
+
+async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
+    await browser.run("alone", until="SUCCEEDED", script=FAST)
+
+    page = await browser.open("/ui/jobs")
+    filtered = await browser.open("/ui/jobs?name=fit-*")
+
+    assert sweep in page.page.links
+    assert "fit 3 2 succeeded, 1 failed, 0 running, 0 waiting" in page.text
+    assert names(page) == []
+    assert len(names(filtered)) == 3
+
+
+async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
+    found = (await browser.call("batchq/listjobs", {"groups": [sweep.rpartition("/")[2]]}))["jobs"]
+
+    page = await browser.open(f"/ui/jobs/{found[0]['jobId']}")
+
+    assert sweep in page.page.links
+    assert "group fit ended: 2 succeeded, 1 failed, 0 stopped" in page.text
+
+
+async def test_a_group_that_does_not_exist_has_no_page(browser):
+    await browser.open("/ui/groups/g-00000000000000000000", status=404)
+    await browser.open("/ui/groups/g-00000000000000000000/csv", status=404)
+
+
+def test_a_histogram_has_a_bar_for_each_range_with_values():
+    drawn = histogram([1.0, 1.0, 5.0, 20.0], "Run times")
+
+    assert drawn.count("<rect") == 3
+    assert "<title>2 from 1.0 s to" in drawn
+
+
+def test_a_plot_has_a_dot_for_each_job_and_escapes_its_name():
+    drawn = scatter_plot([(0.1, 2.0, "<b>"), (0.2, 1.0, "b")], "loss over lr")
+
+    assert drawn.count("<circle") == 2
+    assert "&lt;b&gt;" in drawn
+
+
+def test_a_bar_of_no_jobs_is_empty():
+    assert "<rect" not in status_bar([("SUCCEEDED", 0)], "nothing")
+
+
+def test_rows_without_a_value_are_last_in_both_orders():
+    rows = [
+        MemberRow(job=job(number=at), exit_code=code, ran=None, attempts=1, values={}, metrics={})
+        for at, code in enumerate((None, 3, 1))
+    ]
+
+    assert [row.exit_code for row in sorted_rows(rows, "exit")] == [1, 3, None]
+    assert [row.exit_code for row in sorted_rows(rows, "-exit")] == [3, 1, None]

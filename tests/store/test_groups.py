@@ -1,0 +1,55 @@
+"""Groups in SQLite: rows that follow their jobs, and reads of the jobs of a group."""
+
+from datetime import timedelta
+
+from batchq.domain.enums import Status
+from batchq.domain.groups import new_group
+from batchq.domain.ids import GroupId
+from batchq.domain.job import GroupTerms
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import PageQuery
+from batchq.ports.jobs import Changes
+from tests.support.builders import NOON, job, moment
+
+TERMS = GroupTerms(id=GroupId("g-1"), name="fit", max_running=1)
+
+
+def member(number, status=Status.SUCCEEDED, **members):
+    return job(number=number, status=status, group=TERMS, **members)
+
+
+async def save(store, *jobs, groups=()):
+    await store.commit(Changes(inserted=jobs, history=tuple(moment(it) for it in jobs), groups=groups))
+
+
+async def found(store, **selection):
+    page = await store.search(PageQuery(selection=JobSelection(**selection), limit=10))
+    return [it.id for it in page.jobs]
+
+
+async def test_a_group_is_deleted_with_its_last_job(store):
+    first, last = member(1, stopped_at=NOON), member(2, stopped_at=NOON)
+    await save(store, first, last, job(number=3), groups=(new_group(first),))
+
+    await store.prune(NOON + timedelta(days=1), keep=(), limit=1)
+    assert (await store.groups([TERMS.id])).keys() == {TERMS.id}
+    await store.prune(NOON + timedelta(days=1), keep=(), limit=1)
+
+    assert await store.groups([TERMS.id]) == {}
+
+
+async def test_the_jobs_of_a_group_are_found_without_those_that_others_replaced(store):
+    old, other = member(1, Status.FAILED), job(number=2)
+    await save(store, old, other, member(3, rerun_of=old.id))
+
+    assert await found(store, groups=frozenset({TERMS.id})) == [member(3).id]
+    assert await found(store, ungrouped=True) == [other.id]
+
+
+async def test_only_jobs_whose_dependencies_succeeded_wait_for_a_place(store):
+    done, runs = job(number=1, status=Status.SUCCEEDED), job(number=2, status=Status.RUNNING)
+    ready = member(3, Status.PENDING, depends_on=[done])
+    await save(store, done, runs, ready, member(4, Status.PENDING, depends_on=[runs]), member(5, Status.PENDING))
+
+    assert [it.id for it in await store.waiting_members(TERMS.id, 10)] == [ready.id, member(5).id]
+    assert [it.id for it in await store.waiting_members(TERMS.id, 1)] == [ready.id]
