@@ -5,11 +5,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from email import message_from_string
+from operator import itemgetter
 from zipfile import ZipFile
 
 import pytest
 
 from tests.house.rooms import ROOT
+from tests.support.installed_size import dependencies, disk_bytes, size_of
 
 PROGRAM = """
 import api, compute, batchq, batchq.api.serving.app, batchq.compute.docker.runtime
@@ -93,10 +96,31 @@ def test_the_metadata_name_the_license_the_types_and_the_command(installed):
 
     described = metadata.read_text()
 
-    assert "License-Expression: MIT" in described
+    assert "License-Expression: MIT AND Apache-2.0" in described
     assert "Classifier: Typing :: Typed" in described
     assert (installed / "batchq" / "py.typed").exists()
     assert "batchq = batchq.cli.main:main" in commands.read_text()
+
+
+@pytest.mark.exhaustive
+def test_an_installation_takes_at_most_70_mib_of_disk_with_its_bytecode(installed):
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    names = dependencies(message_from_string(metadata.read_text()).get_all("Requires-Dist"))
+    run(sys.executable, "-m", "compileall", "-q", str(installed))
+
+    sizes = {name: size_of(name) for name in names} | {"batchq": disk_bytes(installed.rglob("*"))}
+
+    assert min(sizes.values()) > 0
+    assert sum(sizes.values()) <= 70 * 2**20, sorted(sizes.items(), key=itemgetter(1))
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_has_the_models_of_aws_with_their_license(installed):
+    folder = installed / "batchq" / "api" / "operations" / "aws_models"
+    (licenses,) = installed.glob("*.dist-info/licenses")
+
+    assert {it.name for it in folder.iterdir()} == {"batch.json", "logs.json", "sagemaker.json", "NOTICE"}
+    assert "Apache License" in (licenses / "api" / "operations" / "aws_models" / "LICENSE").read_text()
 
 
 @pytest.mark.exhaustive
