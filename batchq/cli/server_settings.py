@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from batchq.cli.output import DONE
 from batchq.errors import StartImpossible, UsageError
-from batchq.settings import Settings, flag_name, shown_default, setting_variable
+from batchq.settings import Settings, flag_name, setting_variable, shown_default
 from batchq.system.escapes import escape
 
 SYSTEM_FILE = Path("/etc/batchq/server.toml")  # the settings file, if neither a flag nor a variable names one
