@@ -5,12 +5,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 from email import message_from_string
 from operator import itemgetter
 from zipfile import ZipFile
 
 import pytest
 
+from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
 from tests.support.installed_size import dependencies, disk_bytes, size_of
 
@@ -46,12 +48,16 @@ def run(*command, **options):
 
 def built(folder):
     """The wheel of the sources, built in a folder of its own."""
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     source = folder / "source"
-    for name in ("batchq", "compute", "api"):
+    for name in ("batchq", "compute", "api", "packaging"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    return wheel_of(source, folder)
+
+
+def wheel_of(source, folder):
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     variables = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
     run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source), env=variables)
     (wheel,) = folder.glob("batchq-*.whl")
@@ -90,6 +96,19 @@ def test_two_builds_of_the_same_sources_are_equal(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
+def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
+    program = "import setuptools.build_meta as backend; backend.build_sdist('.')"
+    source = shutil.copytree(wheel.parent / "source", tmp_path / "source", symlinks=True)
+    run(sys.executable, "-c", program, cwd=source)
+    (archive,) = source.glob("batchq-*.tar.gz")
+
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+
+    assert wheel_of(tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.exhaustive
 def test_the_metadata_name_the_license_the_types_and_the_command(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
     (commands,) = installed.glob("*.dist-info/entry_points.txt")
@@ -125,7 +144,21 @@ def test_the_wheel_has_the_models_of_aws_with_their_license(installed):
 
 @pytest.mark.exhaustive
 def test_the_wheel_has_one_top_level_package(installed):
-    assert [it.name for it in installed.iterdir() if it.suffix != ".dist-info"] == ["batchq"]
+    assert [it.name for it in installed.iterdir() if it.suffix not in {".dist-info", ".data"}] == ["batchq"]
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_has_a_man_page_of_each_command_and_the_completions(installed):
+    (data,) = installed.glob("*.data")
+    shared = {str(it.relative_to(data / "data" / "share")) for it in data.rglob("*") if it.is_file()}
+
+    assert shared == {
+        "man/man1/batchq.1",
+        *(f"man/man1/batchq-{name}.1" for name in COMMANDS),
+        "bash-completion/completions/batchq",
+        "zsh/site-functions/_batchq",
+        "fish/vendor_completions.d/batchq.fish",
+    }
 
 
 @pytest.mark.exhaustive
