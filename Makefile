@@ -5,6 +5,7 @@ DEVELOPED := .venv/.developed
 SEEDS ?= 5000
 KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
+HOURS ?= 2
 ONLY ?=
 
 # Bytecode is always cached: otherwise each worker of pytest and each server of a test compiles all modules.
@@ -17,7 +18,7 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants simulate fuzz million format clean
+.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +101,9 @@ faults-night: develop engine ## The server killed KILL_ROUNDS=400 times under lo
 mutants: develop ## Change the domain and the engine in thousands of ways (mutmut) and print those that no test detects; hours.
 	$(BIN)/mutmut run
 	$(BIN)/mutmut results
+
+soak: develop engine ## Mixed load for HOURS=2 on an engine that restarts; sizes each minute, and whether a job was lost.
+	$(BIN)/python -m tests.soak --hours $(HOURS)
 
 simulate: develop ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)

@@ -112,14 +112,14 @@ class JobServer:
 
 
 @contextmanager
-def job_server(directory: Path, engine_url: str | None = None) -> Iterator[JobServer]:
-    """None: the engine of DOCKER_HOST, where no container may remain."""
+def job_server(directory: Path, engine_url: str | None = None, *flags: str) -> Iterator[JobServer]:
+    """None: the engine of DOCKER_HOST, where no container may remain. `flags`: further ones of the server."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("BATCHQ_SURVEY_EVERY", "1")
         if engine_url is not None:
             environment.setenv("DOCKER_HOST", engine_url)
             environment.setenv("BATCHQ_NETWORK", "bridge")  # the bridge of a killed engine would remain
-        with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
+        with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1", *flags) as service:
             try:
                 yield (server := JobServer(service, ContainerRecords(directory / "records")))
                 server.until(lambda: engine_url is not None or not service.containers())
