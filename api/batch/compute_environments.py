@@ -220,50 +220,50 @@ class DescribeComputeEnvironments(WireModel):
     nextToken: Text | None = None
 
 
-async def create_compute_environment(context: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
+async def create_compute_environment(parts: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
     document = compute_environment_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
-        max_millicpus=capacity_millicpus(document, context.limits),
+        max_millicpus=capacity_millicpus(document, parts.limits),
         document=json.dumps(document),
         tags=validation.validated_tags(body.tags),
-        created_at=context.clock.now(),
+        created_at=parts.clock.now(),
     )
-    return _name_and_arn(await context.catalog.compute_environments.create(environment, caller=request.caller), request)
+    return _name_and_arn(await parts.catalog.compute_environments.create(environment, caller=request.caller), request)
 
 
-async def update_compute_environment(context: Parts, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
+async def update_compute_environment(parts: Parts, request: BatchRequest, body: UpdateComputeEnvironment) -> Answer:
     """Changes a compute environment."""
     name = environment_name(body.computeEnvironment, request.arns)
-    made = await context.catalog.compute_environments.update(
-        name, lambda environment: updated_compute_environment(environment, body, context.limits), caller=request.caller
+    made = await parts.catalog.compute_environments.update(
+        name, lambda environment: updated_compute_environment(environment, body, parts.limits), caller=request.caller
     )
     return _name_and_arn(made, request)
 
 
-async def delete_compute_environment(context: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
+async def delete_compute_environment(parts: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
     """Deletes a DISABLED compute environment that belongs to no queue."""
-    await context.catalog.compute_environments.delete(
+    await parts.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
     )
     return {}
 
 
 async def describe_compute_environments(
-    context: Parts, request: BatchRequest, body: DescribeComputeEnvironments
+    parts: Parts, request: BatchRequest, body: DescribeComputeEnvironments
 ) -> Answer:
     """Describes compute environments."""
     names = request.arns.all_named(ArnKind.ENVIRONMENT, body.computeEnvironments or ())
-    known = context.catalog.environments
+    known = parts.catalog.environments
     found = (
         {name: environment for name, environment in known.items() if name in names}
         if body.computeEnvironments
         else known
     )
     query = ("DescribeComputeEnvironments", names)
-    entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
+    entries, more = page_of_entries(found, body, query=query, tokens=parts.tokens)
     return {
         "computeEnvironments": [compute_environment_detail(environment, request.arns) for environment in entries],
         **more,

@@ -72,71 +72,69 @@ class ConsumableResourceProperties(WireModel):
     consumableResourceList: list[ConsumableResourceRequirement] | None = None
 
 
-async def create_consumable_resource(context: Parts, request: BatchRequest, body: CreateConsumableResource) -> Answer:
+async def create_consumable_resource(parts: Parts, request: BatchRequest, body: CreateConsumableResource) -> Answer:
     """Creates a consumable resource: a number of units that running jobs hold."""
     resource = ConsumableResource(
         name=ConsumableName(validation.name(body.consumableResourceName, "consumableResourceName")),
         total=body.totalQuantity or 0,
         kind=resource_kind(body.resourceType),
         tags=validation.validated_tags(body.tags),
-        created_at=context.clock.now(),
+        created_at=parts.clock.now(),
     )
-    return _name_and_arn(await context.catalog.consumable_resources.create(resource, caller=request.caller), request)
+    return _name_and_arn(await parts.catalog.consumable_resources.create(resource, caller=request.caller), request)
 
 
-async def update_consumable_resource(context: Parts, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
+async def update_consumable_resource(parts: Parts, request: BatchRequest, body: UpdateConsumableResource) -> Answer:
     """Sets, increases or decreases the total quantity of a consumable resource."""
     name = resource_name(body.consumableResource, request.arns)
     operation, quantity = to_operation(body)
-    resources = context.catalog.consumable_resources
+    resources = parts.catalog.consumable_resources
     made = await resources.change_total(
         name, operation=operation, quantity=quantity, token=body.clientToken, caller=request.caller
     )
     return _name_and_arn(made, request) | {"totalQuantity": resources.quantities(made).total}
 
 
-async def delete_consumable_resource(context: Parts, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
+async def delete_consumable_resource(parts: Parts, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
     """Deletes a consumable resource."""
-    await context.catalog.consumable_resources.delete(
+    await parts.catalog.consumable_resources.delete(
         resource_name(body.consumableResource, request.arns), caller=request.caller
     )
     return {}
 
 
-async def describe_consumable_resource(
-    context: Parts, request: BatchRequest, body: DescribeConsumableResource
-) -> Answer:
+async def describe_consumable_resource(parts: Parts, request: BatchRequest, body: DescribeConsumableResource) -> Answer:
     """Describes a consumable resource, with the units in use."""
-    resources = context.catalog.consumable_resources
+    resources = parts.catalog.consumable_resources
     found = resources.get(resource_name(body.consumableResource, request.arns))
     return consumable_resource_detail(found, resources.quantities(found), request.arns)
 
 
-async def list_consumable_resources(context: Parts, request: BatchRequest, body: ListConsumableResources) -> Answer:
+async def list_consumable_resources(parts: Parts, request: BatchRequest, body: ListConsumableResources) -> Answer:
     """Lists consumable resources, with the units in use."""
     wanted = name_patterns(body.filters)
-    resources = context.catalog.consumable_resources
+    resources = parts.catalog.consumable_resources
     found = {
         name: resource for name, resource in resources.known.items() if wanted is None or matches_any(name, wanted)
     }
-    entries, more = page_of_entries(found, body, query=("ListConsumableResources", wanted), tokens=context.tokens)
+    entries, more = page_of_entries(found, body, query=("ListConsumableResources", wanted), tokens=parts.tokens)
     listed = [summary_to_wire(resource, resources.quantities(resource), request.arns) for resource in entries]
     return {"consumableResources": listed, **more}
 
 
 async def list_jobs_by_consumable_resource(
-    context: Parts, request: BatchRequest, body: ListJobsByConsumableResource
+    parts: Parts, request: BatchRequest, body: ListJobsByConsumableResource
 ) -> Answer:
     """Lists the jobs that require a consumable resource."""
     query = job_query(body, request.arns)
     token = ("ListJobsByConsumableResource", query.resource, query.status, query.name)
     if body.nextToken:
-        query = replace(query, before=int(context.tokens.read(token, body.nextToken)))
-    jobs = await context.jobs.list_needing(replace(query, limit=query.limit + 1), caller=request.caller)
+        query = replace(query, before=int(parts.tokens.read(token, body.nextToken)))
+    jobs = await parts.jobs.list_needing(replace(query, limit=query.limit + 1), caller=request.caller)
     entries = jobs[: query.limit]
     answer: Answer = {"jobs": [job_to_wire(job, query.resource, request.arns) for job in entries]}
     return answer | (
-        {"nextToken": context.tokens.make(token, str(entries[-1].order))} if len(jobs) > len(entries) else {}
+        {"nextToken": parts.tokens.make(token, str(entries[-1].order))} if len(jobs) > len(entries) else {}
     )
 
 

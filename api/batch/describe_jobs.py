@@ -40,12 +40,12 @@ class DescribeJobs(WireModel):
     jobs: list[Text]
 
 
-async def describe_jobs(context: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
+async def describe_jobs(parts: Parts, request: BatchRequest, body: DescribeJobs) -> Answer:
     """Describes up to 100 jobs by id. Jobs that do not exist are left out."""
     if len(body.jobs) > MAX_DESCRIBED:
         raise Invalid(f"Maximum number of jobs supported is  {MAX_DESCRIBED} .")  # AWS: exactly these spaces
     named = (to_job_id(job) for job in (request.arns.listed(ArnKind.JOB, text) for text in body.jobs))
-    found = await context.views.described([job_id for job_id in named if job_id is not None], caller=request.caller)
+    found = await parts.views.described([job_id for job_id in named if job_id is not None], caller=request.caller)
     return {"jobs": [job_detail(view, request.arns) for view in found]}
 
 

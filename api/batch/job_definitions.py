@@ -90,52 +90,52 @@ def check_definition_size(body: bytes) -> None:
         raise Invalid(f"Job definition size must be at most 24 KiB, got {len(body)} bytes")
 
 
-async def register_job_definition(context: Parts, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
+async def register_job_definition(parts: Parts, request: BatchRequest, body: RegisterJobDefinition) -> Answer:
     """Registers a revision of a job definition."""
-    definition = to_definition(body, arns=request.arns, limits=context.limits, now=context.clock.now())
-    made = await context.catalog.definitions.register(definition, caller=request.caller)
+    definition = to_definition(body, arns=request.arns, limits=parts.limits, now=parts.clock.now())
+    made = await parts.catalog.definitions.register(definition, caller=request.caller)
     arn = request.arns.definition(made.ref)
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 
 
-async def deregister_job_definition(context: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
+async def deregister_job_definition(parts: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
     """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
-    await context.catalog.definitions.deregister(ref, caller=request.caller)
+    await parts.catalog.definitions.deregister(ref, caller=request.caller)
     return {}
 
 
-async def describe_job_definitions(context: Parts, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
+async def describe_job_definitions(parts: Parts, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:
     """Describes job definitions, by name, by status, or by revision.
 
     AWS: the named revisions, or a page of all, optionally of one name or status.
     """
     if body.jobDefinitions and (body.jobDefinitionName or body.status or body.maxResults or body.nextToken):
         raise Invalid("jobDefinitions cannot be used with other parameters.")
-    found, more = await (_named(context, body, request) if body.jobDefinitions else _page(context, body, request))
+    found, more = await (_named(parts, body, request) if body.jobDefinitions else _page(parts, body, request))
     return {"jobDefinitions": [job_definition_detail(definition, request.arns) for definition in found], **more}
 
 
-async def _named(context: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+async def _named(parts: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     refs = dict.fromkeys(revision_ref(text, request.arns) for text in body.jobDefinitions or ())
     return [
         definition
         for ref in refs
-        if ref and (definition := await context.catalog.definitions.get_visible(ref, caller=request.caller)) is not None
+        if ref and (definition := await parts.catalog.definitions.get_visible(ref, caller=request.caller)) is not None
     ], {}
 
 
-async def _page(context: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
+async def _page(parts: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     name, status, limit = body.jobDefinitionName or None, body.status or None, body.maxResults or MAX_DESCRIBED
     query = ("DescribeJobDefinitions", name, status)
-    after = parse_ref(context.tokens.read(query, body.nextToken)) if body.nextToken else None
-    found = await context.catalog.definitions.page(
+    after = parse_ref(parts.tokens.read(query, body.nextToken)) if body.nextToken else None
+    found = await parts.catalog.definitions.page(
         name=name, status=status, limit=limit + 1, after=after, caller=request.caller
     )
     entries = list(found[:limit])
-    return entries, ({"nextToken": context.tokens.make(query, str(entries[-1].ref))} if len(found) > limit else {})
+    return entries, ({"nextToken": parts.tokens.make(query, str(entries[-1].ref))} if len(found) > limit else {})
 
 
 @lru_cache(CACHED_DOCUMENTS)

@@ -86,55 +86,55 @@ class DescribeJobQueues(WireModel):
     nextToken: Text | None = None
 
 
-async def create_job_queue(context: Parts, request: BatchRequest, body: CreateJobQueue) -> Answer:
+async def create_job_queue(parts: Parts, request: BatchRequest, body: CreateJobQueue) -> Answer:
     """Creates a job queue."""
     check_queue_supported(body)
     queue = JobQueue(
         name=QueueName(validation.name(body.jobQueueName, "jobQueueName")),
         state=State(body.state or State.ENABLED),
         priority=body.priority,
-        environments=environment_order(body.computeEnvironmentOrder or (), request.arns, context.catalog.environments),
+        environments=environment_order(body.computeEnvironmentOrder or (), request.arns, parts.catalog.environments),
         policy=queue_policy_name(body.schedulingPolicyArn, request.arns),
         time_limits=to_time_limits(body.jobStateTimeLimitActions or ()),
         document=job_queue_document(body),
         tags=validation.validated_tags(body.tags),
-        created_at=context.clock.now(),
+        created_at=parts.clock.now(),
     )
-    return _name_and_arn(await context.catalog.job_queues.create(queue, caller=request.caller), request)
+    return _name_and_arn(await parts.catalog.job_queues.create(queue, caller=request.caller), request)
 
 
-async def update_job_queue(context: Parts, request: BatchRequest, body: UpdateJobQueue) -> Answer:
+async def update_job_queue(parts: Parts, request: BatchRequest, body: UpdateJobQueue) -> Answer:
     """Changes a job queue: its state, priority, environments or scheduling policy."""
     check_queue_supported(body)
     name = queue_name(body.jobQueue, request.arns)
-    known = context.catalog.environments
-    made = await context.catalog.job_queues.update(
+    known = parts.catalog.environments
+    made = await parts.catalog.job_queues.update(
         name, lambda queue: updated_job_queue(queue, body, request.arns, known), caller=request.caller
     )
     return _name_and_arn(made, request)
 
 
-async def delete_job_queue(context: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+async def delete_job_queue(parts: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
     """Deletes a DISABLED job queue, and terminates its jobs."""
-    await context.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
+    await parts.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
     return {}
 
 
-async def describe_job_queues(context: Parts, request: BatchRequest, body: DescribeJobQueues) -> Answer:
+async def describe_job_queues(parts: Parts, request: BatchRequest, body: DescribeJobQueues) -> Answer:
     """Describes job queues."""
     names = request.arns.all_named(ArnKind.QUEUE, body.jobQueues or ())
-    known = context.catalog.queues_of(request.caller)
+    known = parts.catalog.queues_of(request.caller)
     found = {name: queue for name, queue in known.items() if name in names} if body.jobQueues else known
     query = ("DescribeJobQueues", names)
-    entries, more = page_of_entries(found, body, query=query, tokens=context.tokens)
+    entries, more = page_of_entries(found, body, query=query, tokens=parts.tokens)
     return {"jobQueues": [job_queue_detail(queue, request.arns) for queue in entries], **more}
 
 
-async def get_job_queue_snapshot(context: Parts, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
+async def get_job_queue_snapshot(parts: Parts, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
     """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
     name = queue_name(body.jobQueue, request.arns)
-    queue = context.catalog.queues.get(name)  # before the await, during which it may be deleted
-    found = await context.jobs.snapshot(name, caller=request.caller)
+    queue = parts.catalog.queues.get(name)  # before the await, during which it may be deleted
+    found = await parts.jobs.snapshot(name, caller=request.caller)
     return job_queue_snapshot(found, request.arns, fair=queue is not None and queue.policy is not None)
 
 

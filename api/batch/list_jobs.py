@@ -52,42 +52,42 @@ class ListJobs(WireModel):
     filters: list[KeyValuesPair] | None = None
 
 
-async def list_jobs(context: Parts, request: BatchRequest, body: ListJobs) -> Answer:
+async def list_jobs(parts: Parts, request: BatchRequest, body: ListJobs) -> Answer:
     """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
 
     AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job.
     """
     check_list_selector(body)
     if body.multiNodeJobId:
-        return await _list_nodes(context, body, request)
+        return await _list_nodes(parts, body, request)
     query = children_query(body, request.arns) if body.arrayJobId else queue_query(body, request.arns)
     token = "ListJobs", selection_text(query.selection)
-    before = SearchPosition(0, int(context.tokens.read(token, body.nextToken))) if body.nextToken else None
-    found = await context.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
+    before = SearchPosition(0, int(parts.tokens.read(token, body.nextToken))) if body.nextToken else None
+    found = await parts.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
     page = found[: query.limit]
-    return _page(context, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
+    return _page(parts, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
 
 
-async def _list_nodes(context: Parts, body: ListJobs, request: BatchRequest) -> Answer:
+async def _list_nodes(parts: Parts, body: ListJobs, request: BatchRequest) -> Answer:
     job_id, status = job_id_in(body.multiNodeJobId or "", request.arns), wanted_status(body)
     token = ("ListJobs", "nodes", job_id, status)
-    after = int(context.tokens.read(token, body.nextToken)) if body.nextToken else -1
+    after = int(parts.tokens.read(token, body.nextToken)) if body.nextToken else -1
     nodes = [
         job
-        for job in await context.jobs.list_nodes(job_id, caller=request.caller)
+        for job in await parts.jobs.list_nodes(job_id, caller=request.caller)
         if job.status is status and _number(job) > after
     ]
     page = nodes[: page_limit(body)]
-    return _page(context, request, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
+    return _page(parts, request, page, token=token, on=_number(page[-1]) if len(nodes) > len(page) else None)
 
 
 def _number(node: Job) -> int:
     return node_of(node.id)[1] or 0
 
 
-def _page(context: Parts, request: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
+def _page(parts: Parts, request: BatchRequest, page: Sequence[Job], *, token: TokenQuery, on: int | None) -> Answer:
     answer: Answer = {"jobSummaryList": [job_summary(job, request.arns) for job in page]}
-    return answer if on is None else answer | {"nextToken": context.tokens.make(token, str(on))}
+    return answer if on is None else answer | {"nextToken": parts.tokens.make(token, str(on))}
 
 
 def queue_query(given: ListJobs, arns: BatchArns) -> PageQuery:

@@ -64,50 +64,48 @@ class ListSchedulingPolicies(WireModel):
     nextToken: Text | None = None
 
 
-async def create_scheduling_policy(context: Parts, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
+async def create_scheduling_policy(parts: Parts, request: BatchRequest, body: CreateSchedulingPolicy) -> Answer:
     """Creates a fair-share scheduling policy."""
     check_policy_supported(body)
     policy = SchedulingPolicy(
         name=PolicyName(validation.name(body.name, "name")),
         **to_policy(body.fairsharePolicy or FairsharePolicy()),
         tags=validation.validated_tags(body.tags),
-        created_at=context.clock.now(),
+        created_at=parts.clock.now(),
     )
-    made = await context.catalog.scheduling_policies.create(policy, caller=request.caller)
+    made = await parts.catalog.scheduling_policies.create(policy, caller=request.caller)
     return {"name": made.name, "arn": request.arns.policy(made.name)}
 
 
-async def update_scheduling_policy(context: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
+async def update_scheduling_policy(parts: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
     """Changes a scheduling policy."""
     check_policy_supported(body)
     name = policy_name(body.arn, request.arns, member="arn")
-    await context.catalog.scheduling_policies.update(
+    await parts.catalog.scheduling_policies.update(
         name, lambda policy: updated_scheduling_policy(policy, body.fairsharePolicy), caller=request.caller
     )
     return {}
 
 
-async def delete_scheduling_policy(context: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
+async def delete_scheduling_policy(parts: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
     """Deletes a scheduling policy that belongs to no queue."""
-    await context.catalog.scheduling_policies.delete(
+    await parts.catalog.scheduling_policies.delete(
         policy_name(body.arn, request.arns, member="arn"), caller=request.caller
     )
     return {}
 
 
-async def describe_scheduling_policies(
-    context: Parts, request: BatchRequest, body: DescribeSchedulingPolicies
-) -> Answer:
+async def describe_scheduling_policies(parts: Parts, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:
     """Describes scheduling policies by ARN."""
     names = request.arns.all_named(ArnKind.POLICY, body.arns)
-    found = (policy for name, policy in sorted(context.catalog.policies.items()) if name in names)
+    found = (policy for name, policy in sorted(parts.catalog.policies.items()) if name in names)
     return {"schedulingPolicies": [scheduling_policy_detail(policy, request.arns) for policy in found]}
 
 
-async def list_scheduling_policies(context: Parts, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
+async def list_scheduling_policies(parts: Parts, request: BatchRequest, body: ListSchedulingPolicies) -> Answer:
     """Lists the ARNs of the scheduling policies."""
     entries, more = page_of_entries(
-        context.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=context.tokens
+        parts.catalog.policies, body, query=("ListSchedulingPolicies",), tokens=parts.tokens
     )
     return {"schedulingPolicies": [{"arn": request.arns.policy(policy.name)} for policy in entries], **more}
 

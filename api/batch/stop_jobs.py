@@ -30,24 +30,24 @@ class StopJobs(WireModel):
     reason: Text
 
 
-async def cancel_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def cancel_job(parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
-    return await _stop(StopKind.CANCEL, context, request, body)
+    return await _stop(StopKind.CANCEL, parts, request, body)
 
 
-async def terminate_job(context: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def terminate_job(parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
-    return await _stop(StopKind.TERMINATE, context, request, body)
+    return await _stop(StopKind.TERMINATE, parts, request, body)
 
 
-async def cancel_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
+async def cancel_many(parts: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Cancels up to 50 jobs, each as CancelJob does."""
-    return await _stop_many(StopKind.CANCEL, context, request, body)
+    return await _stop_many(StopKind.CANCEL, parts, request, body)
 
 
-async def terminate_many(context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
+async def terminate_many(parts: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     """Terminates up to 50 jobs, each as TerminateJob does."""
-    return await _stop_many(StopKind.TERMINATE, context, request, body)
+    return await _stop_many(StopKind.TERMINATE, parts, request, body)
 
 
 def _job(text: str, request: BatchRequest) -> JobId | None:
@@ -58,16 +58,16 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
     return to_job_id(request.arns.named(ArnKind.JOB, text))
 
 
-async def _stop(kind: StopKind, context: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def _stop(kind: StopKind, parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
     """AWS: neither an unknown id nor a malformed one is an error."""
     order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     job_id = _job(validation.required(body.jobId, "jobId"), request)
     if job_id is not None:
-        await context.jobs.stop(job_id, order, caller=request.caller)
+        await parts.jobs.stop(job_id, order, caller=request.caller)
     return {}
 
 
-async def _stop_many(kind: StopKind, context: Parts, request: BatchRequest, body: StopJobs) -> Answer:
+async def _stop_many(kind: StopKind, parts: Parts, request: BatchRequest, body: StopJobs) -> Answer:
     order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     errors: dict[str, dict[str, str]] = {}
     named: dict[str, JobId | None] = {}
@@ -77,7 +77,7 @@ async def _stop_many(kind: StopKind, context: Parts, request: BatchRequest, body
         except Invalid as why:
             errors[text] = {"code": "ClientException", "message": str(why)}
     ids = [job_id for job_id in named.values() if job_id is not None]
-    refused = await context.jobs.stop_many(ids, order, caller=request.caller)
+    refused = await parts.jobs.stop_many(ids, order, caller=request.caller)
     errors |= {text: error for text, job_id in named.items() if (error := _error(job_id, refused)) is not None}
     return {
         "successful": [text for text in body.jobs if text not in errors],

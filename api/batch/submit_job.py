@@ -66,15 +66,15 @@ def check_submission_size(body: bytes) -> None:
         raise Invalid(f"Job size must be less than 30 KiB, got {len(body) // 1024} KiB")
 
 
-async def submit_job(context: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
+async def submit_job(parts: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
-    requested = to_job_request(body, arns=request.arns, limits=context.limits, key=request.key)
+    requested = to_job_request(body, arns=request.arns, limits=parts.limits, key=request.key)
     try:
-        job = await context.submissions.submit(requested, caller=request.caller, strict=request.strict)
+        job = await parts.submissions.submit(requested, caller=request.caller, strict=request.strict)
     except DefinitionNotFound:
         raise unknown_definition(body.jobDefinition) from None
     answer: Answer = {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
-    warning = context.submissions.warning(job.spec, caller=request.caller)
+    warning = parts.submissions.warning(job.spec, caller=request.caller)
     return answer if warning is None else answer | {"batchq": {"warning": warning}}
 
 

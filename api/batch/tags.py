@@ -36,34 +36,34 @@ class Taggable(Protocol):
 
 
 _SERVICES: Mapping[ArnKind, Callable[[Parts], Taggable]] = {
-    ArnKind.ENVIRONMENT: lambda context: context.catalog.compute_environments,
-    ArnKind.QUEUE: lambda context: context.catalog.job_queues,
-    ArnKind.DEFINITION: lambda context: context.catalog.definitions,
-    ArnKind.JOB: lambda context: context.jobs,
-    ArnKind.POLICY: lambda context: context.catalog.scheduling_policies,
-    ArnKind.CONSUMABLE: lambda context: context.catalog.consumable_resources,
+    ArnKind.ENVIRONMENT: lambda parts: parts.catalog.compute_environments,
+    ArnKind.QUEUE: lambda parts: parts.catalog.job_queues,
+    ArnKind.DEFINITION: lambda parts: parts.catalog.definitions,
+    ArnKind.JOB: lambda parts: parts.jobs,
+    ArnKind.POLICY: lambda parts: parts.catalog.scheduling_policies,
+    ArnKind.CONSUMABLE: lambda parts: parts.catalog.consumable_resources,
 }
 
 
-async def tag_resource(context: Parts, request: BatchRequest, body: TagResource) -> Answer:
+async def tag_resource(parts: Parts, request: BatchRequest, body: TagResource) -> Answer:
     """Sets tags of a resource."""
-    service, key = _changed(context, request)
+    service, key = _changed(parts, request)
     await service.tag(key, validation.validated_tags(body.tags), caller=request.caller)
     return {}
 
 
-async def untag_resource(context: Parts, request: BatchRequest) -> Answer:
+async def untag_resource(parts: Parts, request: BatchRequest) -> Answer:
     """Removes tags of a resource."""
     body = validate_values(UntagResource, {"tagKeys": list(request.keys)})
-    service, key = _changed(context, request)
+    service, key = _changed(parts, request)
     await service.untag(key, body.tagKeys, caller=request.caller)
     return {}
 
 
-async def list_tags(context: Parts, request: BatchRequest) -> Answer:
+async def list_tags(parts: Parts, request: BatchRequest) -> Answer:
     """Lists the tags of a resource."""
     kind, name = _resource(request)
-    found = await _find(context, kind, name, request.caller)
+    found = await _find(parts, kind, name, request.caller)
     if found is None:
         raise _unknown(request.arn)
     return {"tags": dict(found.tags)}
@@ -76,9 +76,9 @@ class _Tagged(Protocol):
     def tags(self) -> StoredTags: ...
 
 
-async def _find(context: Parts, kind: ArnKind, name: str, caller: Caller) -> _Tagged | None:
+async def _find(parts: Parts, kind: ArnKind, name: str, caller: Caller) -> _Tagged | None:
     """None for a resource that does not exist, or that the caller may not see."""
-    catalog = context.catalog
+    catalog = parts.catalog
     match kind:
         case ArnKind.ENVIRONMENT:
             return catalog.environments.get(EnvironmentName(name))
@@ -91,7 +91,7 @@ async def _find(context: Parts, kind: ArnKind, name: str, caller: Caller) -> _Ta
         case ArnKind.DEFINITION:
             return await catalog.definitions.get_visible(_ref(name), caller=caller)
         case ArnKind.JOB:
-            found = await context.jobs.describe([JobId(name)], caller=caller)
+            found = await parts.jobs.describe([JobId(name)], caller=caller)
             return found[0] if found else None
 
 
@@ -105,7 +105,7 @@ def _resource(request: BatchRequest) -> tuple[ArnKind, str]:
     return found
 
 
-def _changed(context: Parts, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
+def _changed(parts: Parts, request: BatchRequest) -> tuple[Taggable, str | DefinitionRef]:
     """The service that has the resource, and the resource's name in that service. Raises HttpRefusal (403).
 
     Resources other than jobs and job definitions require the permission to change them.
@@ -113,7 +113,7 @@ def _changed(context: Parts, request: BatchRequest) -> tuple[Taggable, str | Def
     kind, name = _resource(request)
     own = kind in {ArnKind.JOB, ArnKind.DEFINITION}
     require(request.caller, Permission.SELF if own else Permission.CATALOG, request.caller.operation)
-    return _SERVICES[kind](context), _ref(name) if kind is ArnKind.DEFINITION else name
+    return _SERVICES[kind](parts), _ref(name) if kind is ArnKind.DEFINITION else name
 
 
 def _ref(name: str) -> DefinitionRef:

@@ -33,16 +33,16 @@ class AccountRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/accounts", Permission.SELF)
-async def accounts_page(context: Parts, visit: Call[None]) -> Page:
+async def accounts_page(parts: Parts, visit: Call[None]) -> Page:
     """Users see themselves and their keys, coordinators the users and keys of their accounts, operators all."""
     caller = visit.caller
-    directory, keys = await asyncio.to_thread(_read, context)
+    directory, keys = await asyncio.to_thread(_read, parts)
     manages = caller.has(Permission.ACCOUNTS)
     users = [user for _, user in sorted(directory.users.items()) if may_see_user(caller, user)]
-    budgets = context.budgets.list(caller=caller) if manages else ()
+    budgets = parts.budgets.list(caller=caller) if manages else ()
     values = {
         "directory": directory,
-        "accounts": list(_tree(context, directory, caller)) if manages else [],
+        "accounts": list(_tree(parts, directory, caller)) if manages else [],
         "users": users[:MAX_ROWS],
         "keys": [key for key in keys if can_see_key(directory, key, caller)][:MAX_ROWS],
         "more_users": max(0, len(users) - MAX_ROWS),
@@ -55,13 +55,13 @@ async def accounts_page(context: Parts, visit: Call[None]) -> Page:
     return Page(template="accounts.html", title="Accounts", values=values)
 
 
-def _read(context: Parts) -> tuple[Directory, tuple[AccessKey, ...]]:
+def _read(parts: Parts) -> tuple[Directory, tuple[AccessKey, ...]]:
     """All accounts and users, and all keys without their secrets."""
-    keys = tuple(replace(key, secret="") for key in context.accounts.keys.all())
-    return context.accounts.accounts.load(), keys
+    keys = tuple(replace(key, secret="") for key in parts.accounts.keys.all())
+    return parts.accounts.accounts.load(), keys
 
 
-def _tree(context: Parts, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
+def _tree(parts: Parts, directory: Directory, caller: Caller) -> Iterator[AccountRow]:
     """The visible accounts, each followed by those below it."""
     names = sorted({ROOT, *directory.accounts})
     visible = [name for name in names if may_see_account(caller, name)]
@@ -73,7 +73,7 @@ def _tree(context: Parts, directory: Directory, caller: Caller) -> Iterator[Acco
             account=account,
             path=paths[name],
             limits=_limits(account.limits),
-            use=context.overviews.account_use(directory.below(name)),
+            use=parts.overviews.account_use(directory.below(name)),
         )
 
 

@@ -123,35 +123,35 @@ class StopPreview(OutcomeCounts, kw_only=True):
 
 
 @pages.get("/stop", Permission.SELF)
-async def bulk_stop_page(context: Parts, visit: Call[BulkStopQuery]) -> PageAnswer:
-    return await _preview_page(context, visit.input.kind, visit.input, visit.caller)
+async def bulk_stop_page(parts: Parts, visit: Call[BulkStopQuery]) -> PageAnswer:
+    return await _preview_page(parts, visit.input.kind, visit.input, visit.caller)
 
 
 @pages.post("/stop", Permission.SELF)
-async def post_bulk_stop(context: Parts, visit: Call[BulkStopForm]) -> PageAnswer:
+async def post_bulk_stop(parts: Parts, visit: Call[BulkStopForm]) -> PageAnswer:
     form = visit.input
 
     async def order() -> str:
-        preview = context.state(ConsoleState).recent_results.find(StopPreview, visit.caller, form.invocation)
+        preview = parts.state(ConsoleState).recent_results.find(StopPreview, visit.caller, form.invocation)
         if preview is None or preview.kind is not form.kind:
             raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
         _check_count(form.count, preview.changed + preview.changed_children)
         request = StopRequest(kind=form.kind, reason=form.whole_reason())
         result = OutcomeCounts(kind=form.kind)
         caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
-        await _collect(result, await context.bulk_stops.stop(request, preview.target(), caller=caller))
-        context.state(ConsoleState).recent_results.keep(visit.caller, form.invocation, result)
+        await _collect(result, await parts.bulk_stops.stop(request, preview.target(), caller=caller))
+        parts.state(ConsoleState).recent_results.keep(visit.caller, form.invocation, result)
         return f"/ui/stop/results/{form.invocation}"
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _preview_page(context, form.kind, form, visit.caller, form, error=error, status=status)
+        return await _preview_page(parts, form.kind, form, visit.caller, form, error=error, status=status)
 
-    return await give_order(context, visit.caller, form, order, show_again)
+    return await give_order(parts, visit.caller, form, order, show_again)
 
 
 @pages.get("/stop/results/{invocation}", Permission.SELF)
-async def bulk_stop_result(context: Parts, visit: Call[None]) -> PageAnswer:
-    result = context.state(ConsoleState).recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
+async def bulk_stop_result(parts: Parts, visit: Call[None]) -> PageAnswer:
+    result = parts.state(ConsoleState).recent_results.find(OutcomeCounts, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
     values = {"result": result} | _outcome_values(result, DONE)
@@ -159,7 +159,7 @@ async def bulk_stop_result(context: Parts, visit: Call[None]) -> PageAnswer:
 
 
 async def _preview_page(
-    context: Parts,
+    parts: Parts,
     kind: Kind,
     filters: JobFilters,
     caller: Caller,
@@ -168,13 +168,13 @@ async def _preview_page(
     error: str = "",
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
-    selection = _selection(filters, context.clock.now())
-    await context.bulk_stops.check(selection, caller=caller)
+    selection = _selection(filters, parts.clock.now())
+    await parts.bulk_stops.check(selection, caller=caller)
     preview = StopPreview(kind=kind, selection=selection)
     request = StopRequest(kind=kind, reason="")
-    await _collect(preview, await context.bulk_stops.preview(request, selection, caller=caller))
+    await _collect(preview, await parts.bulk_stops.preview(request, selection, caller=caller))
     values = reason_values(form, error)
-    context.state(ConsoleState).recent_results.keep(caller, str(values["invocation"]), preview)
+    parts.state(ConsoleState).recent_results.keep(caller, str(values["invocation"]), preview)
     values |= _outcome_values(preview, WOULD_BE_DONE)
     values |= {
         "preview": preview,

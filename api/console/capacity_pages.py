@@ -35,14 +35,14 @@ class ResourcesQuery(BaseModel):
 
 
 @pages.get("/environments", Permission.SELF)
-async def environments_page(context: Parts, visit: Call[None]) -> Page:
+async def environments_page(parts: Parts, visit: Call[None]) -> Page:
     """All compute environments with their jobs, as far as the caller may see them."""
-    caller, environments = visit.caller, context.overviews.environments()
+    caller, environments = visit.caller, parts.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
-    found = await context.search.search(
+    found = await parts.search.search(
         PageQuery(selection=JobSelection(environments=names, children=True), limit=MAX_JOBS), caller=caller
     )
-    visible = context.catalog.queues_of(caller)
+    visible = parts.catalog.queues_of(caller)
     values = {
         "environments": environments,
         "jobs": {name: [job for job in found.jobs if _environment(job) == name] for name in names},
@@ -54,9 +54,9 @@ async def environments_page(context: Parts, visit: Call[None]) -> Page:
 
 
 @pages.get("/resources", Permission.SELF)
-async def resources_page(context: Parts, visit: Call[ResourcesQuery]) -> Page:
+async def resources_page(parts: Parts, visit: Call[ResourcesQuery]) -> Page:
     """All consumable resources with their quantities."""
-    resources, after = context.catalog.consumable_resources, visit.input.after
+    resources, after = parts.catalog.consumable_resources, visit.input.after
     names = sorted(name for name in resources.known if name > after)
     shown = [resources.known[name] for name in names[:MAX_RESOURCES]]
     values = {
@@ -68,28 +68,28 @@ async def resources_page(context: Parts, visit: Call[ResourcesQuery]) -> Page:
 
 
 @pages.get("/resources/{name:[^/]{1,256}}", Permission.SELF)
-async def resource_page(context: Parts, visit: Call[None]) -> Page:
+async def resource_page(parts: Parts, visit: Call[None]) -> Page:
     """One consumable resource with the jobs that hold it and that wait."""
-    name, resources = ConsumableName(visit.path["name"]), context.catalog.consumable_resources
+    name, resources = ConsumableName(visit.path["name"]), parts.catalog.consumable_resources
     resource = resources.known.get(name)
     if resource is None:
         raise NotFound(f"ConsumableResource {name} not found.")
-    active = [await _needing(context, name, status, visit.caller) for status in (Status.RUNNING, Status.STARTING)]
-    waiting = await _needing(context, name, Status.RUNNABLE, visit.caller)
+    active = [await _needing(parts, name, status, visit.caller) for status in (Status.RUNNING, Status.STARTING)]
+    waiting = await _needing(parts, name, Status.RUNNABLE, visit.caller)
     values = {
         "resource": resource,
         "quantities": resources.quantities(resource),
         "holders": [JobView(job=job) for job in (*active[0], *active[1])],
-        "waiting": await context.views.listed(waiting, caller=visit.caller),
+        "waiting": await parts.views.listed(waiting, caller=visit.caller),
         "needed": lambda job: sum(need.quantity for need in job.spec.needs if need.resource == name),
         "most": MAX_HOLDERS,
     }
     return Page(template="resource.html", title=f"Consumable resource {name}", values=values)
 
 
-async def _needing(context: Parts, name: ConsumableName, status: Status, caller: Caller) -> tuple[Job, ...]:
+async def _needing(parts: Parts, name: ConsumableName, status: Status, caller: Caller) -> tuple[Job, ...]:
     query = NeedQuery(resource=name, status=status, limit=MAX_HOLDERS)
-    return await context.jobs.list_needing(query, caller=caller)
+    return await parts.jobs.list_needing(query, caller=caller)
 
 
 def _environment(job: Job) -> str | None:

@@ -68,10 +68,10 @@ class NameRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/definitions", Permission.SELF)
-async def definitions_page(context: Parts, visit: Call[DefinitionsQuery]) -> Page:
+async def definitions_page(parts: Parts, visit: Call[DefinitionsQuery]) -> Page:
     """The names that the caller may use, each with its newest revision."""
     query = visit.input
-    found = await context.catalog.definitions.page(
+    found = await parts.catalog.definitions.page(
         name=None,
         status=None if query.inactive else DefinitionStatus.ACTIVE.value,
         limit=MAX_READ,
@@ -83,18 +83,18 @@ async def definitions_page(context: Parts, visit: Call[DefinitionsQuery]) -> Pag
 
 
 @pages.get("/definitions/{ref:[^/]{1,256}}", Permission.SELF)
-async def definition_page(context: Parts, visit: Call[DefinitionQuery]) -> Page:
+async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
     """A revision `NAME:3`, or all revisions of a name."""
     ref, caller = visit.path["ref"], visit.caller
     if ":" not in ref:
-        return await _name_page(context, ref, visit.input.before, caller)
-    definition = await find_definition(context, ref, caller)
+        return await _name_page(parts, ref, visit.input.before, caller)
+    definition = await find_definition(parts, ref, caller)
     document, other = _pretty(definition), visit.input.other
     difference = None
     if other is not None:
-        before = await find_definition(context, f"{definition.ref.name}:{other}", caller)
+        before = await find_definition(parts, f"{definition.ref.name}:{other}", caller)
         difference = await asyncio.to_thread(_difference, _pretty(before), document)
-    jobs = await _last_jobs(context, str(definition.ref), caller)
+    jobs = await _last_jobs(parts, str(definition.ref), caller)
     values = {
         "definition": definition,
         "document": document,
@@ -107,8 +107,8 @@ async def definition_page(context: Parts, visit: Call[DefinitionQuery]) -> Page:
     return Page(template="definition.html", title=f"Definition {definition.ref}", values=values)
 
 
-async def _name_page(context: Parts, name: str, before: int | None, caller: Caller) -> Page:
-    revisions = await _revisions(context, name, before, caller)
+async def _name_page(parts: Parts, name: str, before: int | None, caller: Caller) -> Page:
+    revisions = await _revisions(parts, name, before, caller)
     if not revisions:
         raise NotFound(f"JobDefinition {name} not found.")
     values = {
@@ -117,29 +117,29 @@ async def _name_page(context: Parts, name: str, before: int | None, caller: Call
         "newest": next((definition for definition in revisions if definition.status is DefinitionStatus.ACTIVE), None),
         "older": revisions[-1].ref.revision if revisions[-1].ref.revision > 1 else None,
         "before": before,
-        "jobs": await _last_jobs(context, name, caller),
+        "jobs": await _last_jobs(parts, name, caller),
     }
     return Page(template="definition_name.html", title=f"Definition {name}", values=values)
 
 
-async def _revisions(context: Parts, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
+async def _revisions(parts: Parts, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
     """The newest revisions of a name, newest first. Revisions are numbered without gaps."""
     end = before
     if end is None:
         try:
-            end = (await context.catalog.definitions.find(name, None, caller=caller)).ref.revision + 1
+            end = (await parts.catalog.definitions.find(name, None, caller=caller)).ref.revision + 1
         except NotFound:  # no revision is ACTIVE
             end = 1
     after = DefinitionRef(name=name, revision=max(0, end - 1 - MAX_REVISIONS))
     limit = MAX_REVISIONS if before is not None else MAX_READ
-    found = await context.catalog.definitions.page(name=name, status=None, limit=limit, after=after, caller=caller)
+    found = await parts.catalog.definitions.page(name=name, status=None, limit=limit, after=after, caller=caller)
     listed = [definition for definition in found if before is None or definition.ref.revision < before]
     return listed[::-1][:MAX_REVISIONS]
 
 
-async def _last_jobs(context: Parts, definition: str, caller: Caller) -> JobPage:
+async def _last_jobs(parts: Parts, definition: str, caller: Caller) -> JobPage:
     query = PageQuery(selection=JobSelection(definitions=frozenset({definition})), limit=LAST_JOBS)
-    return await context.search.search(query, caller=caller)
+    return await parts.search.search(query, caller=caller)
 
 
 def _parse_ref(text: str) -> DefinitionRef:
@@ -164,12 +164,12 @@ def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]
             yield "" if form is DefinitionForm.CONTAINER else f"{where}{container.name}", container.spec
 
 
-async def find_definition(context: Parts, text: str, caller: Caller) -> JobDefinition:
+async def find_definition(parts: Parts, text: str, caller: Caller) -> JobDefinition:
     """The revision `name:revision`. Raises NotFound."""
-    parts = _REVISION.fullmatch(text)
-    if parts is not None:
-        ref = DefinitionRef(name=parts["name"], revision=int(parts["revision"]))
-        found = await context.catalog.definitions.get_visible(ref, caller=caller)
+    match = _REVISION.fullmatch(text)
+    if match is not None:
+        ref = DefinitionRef(name=match["name"], revision=int(match["revision"]))
+        found = await parts.catalog.definitions.get_visible(ref, caller=caller)
         if found is not None:
             return found
     raise NotFound(f"JobDefinition {text} not found.")
@@ -187,15 +187,15 @@ def _difference(before: str, after: str) -> Sequence[str]:
 
 
 @pages.get("/definitions/{ref}/deregister", Permission.SELF)
-async def deregister_page(context: Parts, visit: Call[None]) -> PageAnswer:
-    definition = await find_definition(context, visit.path["ref"], visit.caller)
+async def deregister_page(parts: Parts, visit: Call[None]) -> PageAnswer:
+    definition = await find_definition(parts, visit.path["ref"], visit.caller)
     values = {"definition": definition, "path": f"/ui/definitions/{definition.ref}"}
     return Page(template="deregister.html", title=f"Deregister {definition.ref}", values=values)
 
 
 @pages.post("/definitions/{ref}/deregister", Permission.SELF)
-async def post_deregister(context: Parts, visit: Call[None]) -> PageAnswer:
-    definition = await find_definition(context, visit.path["ref"], visit.caller)
+async def post_deregister(parts: Parts, visit: Call[None]) -> PageAnswer:
+    definition = await find_definition(parts, visit.path["ref"], visit.caller)
     caller = replace(visit.caller, operation="DeregisterJobDefinition")
-    await context.catalog.definitions.deregister(definition.ref, caller=caller)
+    await parts.catalog.definitions.deregister(definition.ref, caller=caller)
     return Redirect(location=f"/ui/definitions/{definition.ref}")

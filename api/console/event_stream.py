@@ -4,6 +4,7 @@ A session that ends, and a caller who loses the permission to see a job, lose th
 """
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from batchq.api.auth.authentication import is_still_admitted
 from batchq.api.console.pages import PageTable
 from batchq.api.console.refresh import HintStream
 from batchq.api.console.state import ConsoleState
-from batchq.api.http.http import RequestQuery, begin_stream
+from batchq.api.http.http import RequestQuery, send_stream
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
@@ -40,11 +41,11 @@ class LiveQuery(RequestQuery):
 
 
 @pages.get("/live", Permission.SELF)
-async def live(context: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
+async def live(parts: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None
-    with context.state(ConsoleState).hints.stream(
+    with parts.state(ConsoleState).hints.stream(
         visit.caller,
         session=visit.caller.key or request.remote or visit.caller.user,
         after=visit.input.after if after is None else after,
@@ -52,13 +53,12 @@ async def live(context: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     ) as stream:
         response = web.StreamResponse(headers=HEADERS)
         with suppress(ConnectionError):  # the client has disconnected
-            await begin_stream(request, response)
-            await response.write(RETRY)
-            await _send(stream, request, response)
+            await send_stream(request, response, _parts(stream, request))
     return response
 
 
-async def _send(stream: HintStream, request: web.Request, response: web.StreamResponse) -> None:
+async def _parts(stream: HintStream, request: web.Request) -> AsyncIterator[bytes]:
+    yield RETRY
     loop = asyncio.get_running_loop()
     check_at = loop.time() + CHECK_INTERVAL
     while True:
@@ -71,6 +71,6 @@ async def _send(stream: HintStream, request: web.Request, response: web.StreamRe
             check_at = loop.time() + CHECK_INTERVAL
             frames = COMMENT
         if frames is None:
-            await response.write(BYE)
+            yield BYE
             return
-        await response.write(frames)
+        yield frames

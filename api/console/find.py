@@ -42,13 +42,13 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/find", Permission.SELF)
-async def find_page(context: Parts, visit: Call[FindQuery]) -> PageAnswer:
+async def find_page(parts: Parts, visit: Call[FindQuery]) -> PageAnswer:
     caller, text = visit.caller, visit.input.q.strip()
     arn = _ARN.fullmatch(text)
     text = text if arn is None else arn[1]
-    named = await _named_by_id(context, text, caller)
-    hits = [*_queues(context, text, caller), *await _definitions(context, text, caller)] if text else []
-    found = await _named(context, text, caller) if text and not named else NO_JOBS
+    named = await _named_by_id(parts, text, caller)
+    hits = [*_queues(parts, text, caller), *await _definitions(parts, text, caller)] if text else []
+    found = await _named(parts, text, caller) if text and not named else NO_JOBS
     jobs = named or found.jobs
     if len(jobs) + len(hits) == 1 and found.next is None:
         return Redirect(location=job_path(jobs[0].id) if jobs else hits[0].path)
@@ -62,44 +62,44 @@ async def find_page(context: Parts, visit: Call[FindQuery]) -> PageAnswer:
     return Page(template="find.html", title=f"Find {text}" if text else "Find", values=values)
 
 
-async def _named_by_id(context: Parts, text: str, caller: Caller) -> tuple[Job, ...]:
+async def _named_by_id(parts: Parts, text: str, caller: Caller) -> tuple[Job, ...]:
     """The jobs whose ids begin with the text. A step leads from each to its child or node."""
-    parts = _ID.fullmatch(text)
-    if parts is None:
+    match = _ID.fullmatch(text)
+    if match is None:
         return ()
-    prefix, step = parts[1].lower(), parts[2] or ""
-    page = await _newest(context, JobSelection(id_prefix=prefix), caller)
+    prefix, step = match[1].lower(), match[2] or ""
+    page = await _newest(parts, JobSelection(id_prefix=prefix), caller)
     if not step:
         return page.jobs
-    found = [await context.jobs.find(JobId(f"{job.id}{step}"), caller=caller) for job in page.jobs]
+    found = [await parts.jobs.find(JobId(f"{job.id}{step}"), caller=caller) for job in page.jobs]
     return tuple(job for job in found if job is not None)
 
 
-async def _named(context: Parts, text: str, caller: Caller) -> JobPage:
+async def _named(parts: Parts, text: str, caller: Caller) -> JobPage:
     """The newest jobs of this name or, without one, of names that contain the text."""
-    exact = await _newest(context, JobSelection(names=frozenset({text})), caller)
+    exact = await _newest(parts, JobSelection(names=frozenset({text})), caller)
     if exact.jobs or "*" in text:
         return exact
-    return await _newest(context, JobSelection(names=frozenset({f"*{text}*"})), caller)
+    return await _newest(parts, JobSelection(names=frozenset({f"*{text}*"})), caller)
 
 
-async def _newest(context: Parts, selection: JobSelection, caller: Caller) -> JobPage:
-    return await context.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
+async def _newest(parts: Parts, selection: JobSelection, caller: Caller) -> JobPage:
+    return await parts.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
 
 
-def _queues(context: Parts, text: str, caller: Caller) -> Sequence[Hit]:
+def _queues(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:
     """The queue of this name or, without one, those whose names contain the text."""
-    names = sorted(context.catalog.queues_of(caller))
+    names = sorted(parts.catalog.queues_of(caller))
     exact = [queue for queue in names if queue == text]
     found = exact or [queue for queue in names if text.lower() in queue.lower()][:MAX_JOBS]
     return [Hit(kind="Queue", name=queue, path=f"/ui/queues/{quote(queue, safe='')}") for queue in found]
 
 
-async def _definitions(context: Parts, text: str, caller: Caller) -> Sequence[Hit]:
+async def _definitions(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:
     """The definition of this name, or its revision `NAME:REVISION`."""
-    parts, definitions = _REVISION.fullmatch(text), context.catalog.definitions
-    if parts is not None:
-        ref = DefinitionRef(name=parts[1], revision=int(parts[2]))
+    match, definitions = _REVISION.fullmatch(text), parts.catalog.definitions
+    if match is not None:
+        ref = DefinitionRef(name=match[1], revision=int(match[2]))
         exists = await definitions.get_visible(ref, caller=caller) is not None
     else:
         exists = bool(await definitions.page(name=text, status=None, limit=1, after=None, caller=caller))

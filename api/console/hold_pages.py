@@ -86,11 +86,11 @@ RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
 
 
 def _add_pages(action: HoldAction) -> None:
-    async def show(context: Parts, visit: Call[None]) -> PageAnswer:
-        return _page(action, await _job(context, visit.path["id"], visit.caller))
+    async def show(parts: Parts, visit: Call[None]) -> PageAnswer:
+        return _page(action, await _job(parts, visit.path["id"], visit.caller))
 
-    async def post(context: Parts, visit: Call[HoldForm]) -> PageAnswer:
-        return await _post(action, context, visit)
+    async def post(parts: Parts, visit: Call[HoldForm]) -> PageAnswer:
+        return await _post(action, parts, visit)
 
     show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
     pages.get(f"/jobs/{{id}}/{action.name}", Permission.SELF)(show)
@@ -101,39 +101,39 @@ for _action in (HOLD, RELEASE, PAUSE, RESUME):
     _add_pages(_action)
 
 
-async def _post(action: HoldAction, context: Parts, visit: Call[HoldForm]) -> PageAnswer:
-    job, form = await _job(context, visit.path["id"], visit.caller), visit.input
+async def _post(action: HoldAction, parts: Parts, visit: Call[HoldForm]) -> PageAnswer:
+    job, form = await _job(parts, visit.path["id"], visit.caller), visit.input
 
     async def order() -> str:
         reason = checked_reason(form.reason.strip())
         caller = replace(visit.caller, operation=action.operation)
-        await _call(action, context, job.id, reason, expected=form.state, caller=caller)
+        await _call(action, parts, job.id, reason, expected=form.state, caller=caller)
         return job_path(job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        return _page(action, await _job(context, job.id, visit.caller), form, error=error, status=status)
+        return _page(action, await _job(parts, job.id, visit.caller), form, error=error, status=status)
 
-    return await give_order(context, visit.caller, form, order, show_again)
+    return await give_order(parts, visit.caller, form, order, show_again)
 
 
 def _call(
-    action: HoldAction, context: Parts, job_id: JobId, reason: str, *, expected: str, caller: Caller
+    action: HoldAction, parts: Parts, job_id: JobId, reason: str, *, expected: str, caller: Caller
 ) -> Awaitable[object]:
     reason = reason or f"{action.default_reason} {caller.user or 'a request'}"
     match action.name:
         case "hold":
-            return context.jobs.hold(job_id, reason, caller=caller, expected=expected)
+            return parts.jobs.hold(job_id, reason, caller=caller, expected=expected)
         case "pause":
             request = StopRequest(kind=StopKind.PAUSE, reason=reason)
-            return context.jobs.stop(job_id, request, caller=caller, expected=expected)
+            return parts.jobs.stop(job_id, request, caller=caller, expected=expected)
         case "release":
-            return context.jobs.release(job_id, caller=caller)
+            return parts.jobs.release(job_id, caller=caller)
         case _:
-            return context.jobs.resume_job(job_id, caller=caller)
+            return parts.jobs.resume_job(job_id, caller=caller)
 
 
-async def _job(context: Parts, job_id: str, caller: Caller) -> Job:
-    found = await context.jobs.find(JobId(job_id), caller=caller)
+async def _job(parts: Parts, job_id: str, caller: Caller) -> Job:
+    found = await parts.jobs.find(JobId(job_id), caller=caller)
     if found is None:
         raise NotFound(f"Job {job_id} not found.")
     return found

@@ -60,20 +60,20 @@ class JobOutput(Struct, frozen=True, kw_only=True):
 
 @pages.get(JOB, Permission.SELF)
 @pages.get(NODE, Permission.SELF)
-async def job_page(context: Parts, visit: Call[None]) -> Page:
+async def job_page(parts: Parts, visit: Call[None]) -> Page:
     caller, job_id = visit.caller, job_id_of(visit.path)
-    job = await context.jobs.find(job_id, caller=caller)
-    if job is None and await context.checkpoints.outlive(job_id, caller=caller):
-        return await _remaining_checkpoints(context, job_id, caller)
+    job = await parts.jobs.find(job_id, caller=caller)
+    if job is None and await parts.checkpoints.outlive(job_id, caller=caller):
+        return await _remaining_checkpoints(parts, job_id, caller)
     if job is None:
-        raise await context.jobs.missing(job_id, caller=caller)
+        raise await parts.jobs.missing(job_id, caller=caller)
     whole = node_of(job_id)[0]
-    view = await context.views.explained(job, caller=caller)
-    stays = _stays(view.history, context.clock.now())
-    around = await jobs_around(context, job, caller=caller)
+    view = await parts.views.explained(job, caller=caller)
+    stays = _stays(view.history, parts.clock.now())
+    around = await jobs_around(parts, job, caller=caller)
     is_fragment = FRAGMENT in visit.http.headers
     if not is_fragment:  # results change while the job runs, without a hint, and cost more to read
-        view = await context.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
+        view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
         "view": view,
@@ -83,7 +83,7 @@ async def job_page(context: Parts, visit: Call[None]) -> Page:
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "axis": _axis(stays.values()),
-        "output": None if is_fragment else await _output(context, job, caller),
+        "output": None if is_fragment else await _output(parts, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
@@ -101,9 +101,9 @@ async def job_page(context: Parts, visit: Call[None]) -> Page:
     return Page(template="job.html", title=job_title(job), values=values)
 
 
-async def _remaining_checkpoints(context: Parts, job_id: JobId, caller: Caller) -> Page:
+async def _remaining_checkpoints(parts: Parts, job_id: JobId, caller: Caller) -> Page:
     """The checkpoints of a job whose record was removed."""
-    found = await context.checkpoints.list(job_id, caller=caller)
+    found = await parts.checkpoints.list(job_id, caller=caller)
     results: dict[str, object] = {"cost": None, "metrics": {}, "checkpoints": found[: -MAX_CHECKPOINTS - 1 : -1]}
     return Page(template="removed_job.html", title=f"Job {job_id}", values={"job_id": job_id, "view": results})
 
@@ -133,15 +133,15 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes.form is not DefinitionForm.NODES or node_of(job.id)[1] is not None)
 
 
-async def _output(context: Parts, job: Job, caller: Caller) -> JobOutput | None:
+async def _output(parts: Parts, job: Job, caller: Caller) -> JobOutput | None:
     """None for a job whose parts have logs."""
     if not _has_log(job):
         return None
-    log = await context.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+    log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
     follows = job.status not in FINISHED and log.captured
     if log.tag is None or not log.has_run:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
-    page = await context.log_windows.last(log.tag, limit=LOG_LINES)
+    page = await parts.log_windows.last(log.tag, limit=LOG_LINES)
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 
@@ -161,8 +161,8 @@ class JobGraph(Struct, frozen=True, kw_only=True):
 class _Finder:
     """Finds jobs step by step. A job keeps the level at which it was found first."""
 
-    def __init__(self, context: Parts, job: Job, caller: Caller) -> None:
-        self._context, self._caller = context, caller
+    def __init__(self, parts: Parts, job: Job, caller: Caller) -> None:
+        self._parts, self._caller = parts, caller
         self.found: dict[str, GraphNode] = {}
         self.edges: dict[tuple[str, str], None] = {}
         self.is_cut = False
@@ -178,7 +178,7 @@ class _Finder:
         wanted = {job.id: [other for other, _ in standing(job, {})] for job in jobs}
         ids = list(dict.fromkeys(other for others in wanted.values() for other in others))
         self.is_cut = self.is_cut or len(ids) > MAX_READ
-        known = {job.id: job for job in await self._context.jobs.describe(ids[:MAX_READ], caller=self._caller)}
+        known = {job.id: job for job in await self._parts.jobs.describe(ids[:MAX_READ], caller=self._caller)}
         self.add(ids, known, level=level)
         self.edges |= {(other, job_id): None for job_id, others in wanted.items() for other in others}
         return tuple(known.values())
@@ -188,16 +188,16 @@ class _Finder:
         ids = [job.id for job in jobs]
         if not ids:
             return ()
-        waiting = await self._context.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller)
+        waiting = await self._parts.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller)
         self.is_cut = self.is_cut or len(waiting) == MAX_READ
         self.add([job.id for job in waiting], {job.id: job for job in waiting}, level=level)
         self.edges |= {(other, job.id): None for job in waiting for other, _ in standing(job, {}) if other in ids}
         return waiting
 
 
-async def jobs_around(context: Parts, job: Job, *, caller: Caller) -> JobGraph:
+async def jobs_around(parts: Parts, job: Job, *, caller: Caller) -> JobGraph:
     """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed."""
-    finder = _Finder(context, job, caller)
+    finder = _Finder(parts, job, caller)
     before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
     after = before
     for step in range(1, STEPS + 1):
@@ -229,18 +229,18 @@ class ChildrenQuery(RequestQuery):
 
 
 @pages.get(f"{JOB}/children", Permission.SELF)
-async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
+async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
-    array = await context.jobs.find(job_id, caller=caller)
+    array = await parts.jobs.find(job_id, caller=caller)
     if array is None or not is_parent(array):
         raise NotFound(f"Array {job_id} not found.")
     if query.index is not None and query.index < size(array):
         return Redirect(location=job_path(child_id(array.id, query.index)))
-    runs = await context.jobs.child_runs(array.id, caller=caller)
+    runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts = Counter[Status]()
     for run in runs:
         counts[run.status] += run.end - run.first
-    listed = await context.jobs.list(_children(array, query), caller=caller)
+    listed = await parts.jobs.list(_children(array, query), caller=caller)
     children = listed[:PER_PAGE]
     values = {
         "array": array,
@@ -250,7 +250,7 @@ async def children_page(context: Parts, visit: Call[ChildrenQuery]) -> PageAnswe
         "grid": array_grid(runs, size=size(array), job_id=array.id, label="Statuses of the children, by index"),
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,
-        "views": await context.views.listed(children, caller=caller),
+        "views": await parts.views.listed(children, caller=caller),
         "stop_all": None,  # the array itself can be stopped
         "older": _older(query, children) if len(listed) > PER_PAGE else None,
     }

@@ -66,35 +66,35 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/jobs", Permission.SELF)
-async def jobs_page(context: Parts, visit: Call[JobsQuery]) -> Page:
+async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> Page:
     query, caller = visit.input, visit.caller
     limit = COUNTED if query.group else PER_PAGE
-    before = position(query, context.tokens, caller)
+    before = position(query, parts.tokens, caller)
     search = PageQuery(
-        selection=query.selection(context.clock.now()),
+        selection=query.selection(parts.clock.now()),
         order_by=SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED,
         limit=limit,
         before=before,
     )
     missing = ""
     try:
-        found = await context.search.search(search, caller=caller)
+        found = await parts.search.search(search, caller=caller)
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobPage(jobs=(), next=None, searched_back_to=None), str(error)
     values = {
         "query": query,
         "found": found,
         "missing": missing,
-        "views": () if query.group else await context.views.listed(found.jobs, caller=caller),
+        "views": () if query.group else await parts.views.listed(found.jobs, caller=caller),
         "groups": list(_groups(query, found.jobs)) if query.group else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "chips": list(chips(query)),
         "statuses": list(Status),
-        "queues": sorted(context.catalog.queues_of(caller)),
+        "queues": sorted(parts.catalog.queues_of(caller)),
         "by_ended": query.by is By.ENDED,
         "by_path": _with_order(query),
         "group_path": jobs_path(query.filters(), _view(query.by, None if query.group else GroupBy.NAME)),
-        "older": older_path(query, found.next, context.tokens, caller),
+        "older": older_path(query, found.next, parts.tokens, caller),
         "newer": newer_path(query),
         "newest": jobs_path(query.filters(), query.view()),
         "stop_all": stop_all_path(query),

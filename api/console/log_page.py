@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.job_words import JOB, NODE, job_id_of
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
-from batchq.api.http.http import REQUEST_ID, begin_stream, while_connected
+from batchq.api.http.http import REQUEST_ID, send_stream, while_connected
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
@@ -104,29 +104,29 @@ class ShownLine(Struct, frozen=True, kw_only=True):
 
 @pages.get(f"{JOB}/log", Permission.SELF)
 @pages.get(f"{NODE}/log", Permission.SELF)
-async def log_page(context: Parts, visit: Call[LogPageQuery]) -> Page:
+async def log_page(parts: Parts, visit: Call[LogPageQuery]) -> Page:
     """The log of a job, of a child of an array or of a node."""
-    return await _page(context, visit, job_id_of(visit.path))
+    return await _page(parts, visit, job_id_of(visit.path))
 
 
 @pages.get(f"{JOB}/log/text", Permission.SELF)
 @pages.get(f"{NODE}/log/text", Permission.SELF)
-async def log_text(context: Parts, visit: Call[LogPageQuery]) -> web.StreamResponse:
-    return await _text(context, visit, job_id_of(visit.path))
+async def log_text(parts: Parts, visit: Call[LogPageQuery]) -> web.StreamResponse:
+    return await _text(parts, visit, job_id_of(visit.path))
 
 
-async def _page(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> Page:
+async def _page(parts: Parts, visit: Call[LogPageQuery], job_id: JobId) -> Page:
     query, after = visit.input, _position(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
-    log = await context.log_windows.find(job_id, attempt=attempt, container=query.container, caller=visit.caller)
+    log = await parts.log_windows.find(job_id, attempt=attempt, container=query.container, caller=visit.caller)
     if follows:
-        page = await while_connected(visit.http, context.job_log.page(_next_lines(query, log), caller=visit.caller))
-        return _followed(query, log, page, first=await _first_number(context, log, page))
+        page = await while_connected(visit.http, parts.job_log.page(_next_lines(query, log), caller=visit.caller))
+        return _followed(query, log, page, first=await _first_number(parts, log, page))
     if log.tag is None or not log.has_run:
         return _rendered(query, log)
     if query.q:
-        found = await context.log_windows.search(
+        found = await parts.log_windows.search(
             log,
             query.q,
             beyond=query.beyond,
@@ -135,16 +135,16 @@ async def _page(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> Pag
             has_disconnected=lambda: visit.http.transport is None,
         )
         return _rendered(query, log, found=found)
-    window = await _window(context, query, log.tag)
-    newest = await context.log_windows.last(log.tag, limit=1)
-    first = await context.log_windows.number(log.tag, position=window.start)
+    window = await _window(parts, query, log.tag)
+    newest = await parts.log_windows.last(log.tag, limit=1)
+    first = await parts.log_windows.number(log.tag, position=window.start)
     return _windowed(query, log, window, first=first, is_end=window.end >= newest.end)
 
 
-async def _text(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web.StreamResponse:
+async def _text(parts: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web.StreamResponse:
     """The whole log as a file. Its name is made of the id, the attempt and the container."""
     query = visit.input
-    log = await context.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
+    log = await parts.log_windows.find(job_id, attempt=query.attempt, container=query.container, caller=visit.caller)
     if log.tag is None or not log.has_run:
         raise Invalid(empty_sentence(log))
     name = re.sub(r"[^0-9A-Za-z_.-]", "-", f"{log.tag}") + ".log"
@@ -152,10 +152,7 @@ async def _text(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web
     response = web.StreamResponse(headers=headers)
     response.content_type, response.charset = "text/plain", "utf-8"
     try:
-        await begin_stream(visit.http, response)
-        async for part in context.log_windows.text(log.tag):
-            await response.write(part)
-        await response.write_eof()
+        await send_stream(visit.http, response, parts.log_windows.text(log.tag))
     except ConnectionError:  # the client disconnected
         pass
     except Unavailable as why:
@@ -165,16 +162,16 @@ async def _text(context: Parts, visit: Call[LogPageQuery], job_id: JobId) -> web
     return response
 
 
-async def _window(context: Parts, query: LogPageQuery, tag: Tag) -> LogPage:
+async def _window(parts: Parts, query: LogPageQuery, tag: Tag) -> LogPage:
     if query.at is not None:
         before = min(LINES_BEFORE, query.limit - 1)
-        return await context.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
+        return await parts.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
     if query.before is not None:
-        return await context.log_windows.last(tag, limit=query.limit, before=query.before)
+        return await parts.log_windows.last(tag, limit=query.limit, before=query.before)
     after = _position(query.after)
     if after is not None:
-        return await context.log_windows.after(tag, position=after.position, limit=query.limit)
-    return await context.log_windows.last(tag, limit=query.tail)
+        return await parts.log_windows.after(tag, position=after.position, limit=query.limit)
+    return await parts.log_windows.last(tag, limit=query.tail)
 
 
 def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
@@ -188,12 +185,12 @@ def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
     )
 
 
-async def _first_number(context: Parts, log: JobLog, page: JobLogPage) -> int | None:
+async def _first_number(parts: Parts, log: JobLog, page: JobLogPage) -> int | None:
     """The number of the page's first line; None if it is not known."""
     if not page.lines or page.next is None or log.tag is None:
         return None
     tag = replace(log.tag, attempt=page.next.attempt)
-    return await context.log_windows.number(tag, position=page.lines[0].position)
+    return await parts.log_windows.number(tag, position=page.lines[0].position)
 
 
 def _position(after: str | None) -> LogPosition | None:

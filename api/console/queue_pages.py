@@ -45,34 +45,34 @@ class ShareRow(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/queues", Permission.SELF)
-async def queues_page(context: Parts, visit: Call[None]) -> Page:
+async def queues_page(parts: Parts, visit: Call[None]) -> Page:
     """All queues that the caller may use."""
-    queues = await context.overviews.queues(caller=visit.caller)
-    why = await context.explanations.heads([overview.queue.name for overview in queues], caller=visit.caller)
+    queues = await parts.overviews.queues(caller=visit.caller)
+    why = await parts.explanations.heads([overview.queue.name for overview in queues], caller=visit.caller)
     return Page(template="queues.html", title="Queues", values={"queues": queues, "why": why})
 
 
 @pages.get(QUEUE, Permission.SELF)
-async def queue_page(context: Parts, visit: Call[None]) -> Page:
+async def queue_page(parts: Parts, visit: Call[None]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
-    snapshot = await context.jobs.snapshot(name, caller=caller)
+    snapshot = await parts.jobs.snapshot(name, caller=caller)
     shown = next(
-        (overview for overview in await context.overviews.queues(caller=caller) if overview.queue.name == name), None
+        (overview for overview in await parts.overviews.queues(caller=caller) if overview.queue.name == name), None
     )
     if shown is None:  # it was deleted meanwhile
         raise NotFound(f"JobQueue {name} not found.")
-    jobs = await context.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
-    policy = None if shown.queue.policy is None else context.catalog.policies.get(shown.queue.policy)
+    jobs = await parts.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
+    policy = None if shown.queue.policy is None else parts.catalog.policies.get(shown.queue.policy)
     values = {
         "it": shown,
         "queue": shown.queue,
-        "views": await context.views.listed(jobs, caller=caller),
+        "views": await parts.views.listed(jobs, caller=caller),
         "since": dict(snapshot.jobs),
         "snapshot": snapshot,
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),
-        "environments": [context.catalog.environments[name] for name in shown.queue.environments],
+        "environments": [parts.catalog.environments[name] for name in shown.queue.environments],
         "may_change": caller.has(Permission.CATALOG),
     }
     return Page(template="queue.html", title=f"Queue {name}", values=values)
@@ -87,19 +87,19 @@ def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
 
 
 @pages.get("/queues/{name}/disable", Permission.CATALOG)
-async def disable_queue_page(context: Parts, visit: Call[None]) -> Page:
-    return await _order_page(context, visit, "disable")
+async def disable_queue_page(parts: Parts, visit: Call[None]) -> Page:
+    return await _order_page(parts, visit, "disable")
 
 
 @pages.get("/queues/{name}/drain", Permission.CATALOG)
-async def drain_queue_page(context: Parts, visit: Call[None]) -> Page:
-    return await _order_page(context, visit, "drain")
+async def drain_queue_page(parts: Parts, visit: Call[None]) -> Page:
+    return await _order_page(parts, visit, "drain")
 
 
-async def _order_page(context: Parts, visit: Call[None], order: str) -> Page:
+async def _order_page(parts: Parts, visit: Call[None], order: str) -> Page:
     """What the order does to the queue, and its form."""
     name = visit.path["name"]
-    queues = await context.overviews.queues(caller=visit.caller)
+    queues = await parts.overviews.queues(caller=visit.caller)
     shown = next((overview for overview in queues if overview.queue.name == name), None)
     if shown is None:
         raise NotFound(f"JobQueue {name} not found.")
@@ -108,34 +108,34 @@ async def _order_page(context: Parts, visit: Call[None], order: str) -> Page:
 
 
 @pages.post("/queues/{name}/enable", Permission.CATALOG)
-async def post_enable_queue(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.ENABLED))
+async def post_enable_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _updated_queue(parts, visit, lambda queue: replace(queue, state=State.ENABLED))
 
 
 @pages.post("/queues/{name}/disable", Permission.CATALOG)
-async def post_disable_queue(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated_queue(context, visit, lambda queue: replace(queue, state=State.DISABLED))
+async def post_disable_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _updated_queue(parts, visit, lambda queue: replace(queue, state=State.DISABLED))
 
 
 @pages.post("/queues/{name}/drain", Permission.CATALOG)
-async def post_drain_queue(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _drained_queue(context, visit, drained=True)
+async def post_drain_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _drained_queue(parts, visit, drained=True)
 
 
 @pages.post("/queues/{name}/undrain", Permission.CATALOG)
-async def post_undrain_queue(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _drained_queue(context, visit, drained=False)
+async def post_undrain_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _drained_queue(parts, visit, drained=False)
 
 
-async def _updated_queue(context: Parts, visit: Call[None], change: Callable[[JobQueue], JobQueue]) -> Redirect:
+async def _updated_queue(parts: Parts, visit: Call[None], change: Callable[[JobQueue], JobQueue]) -> Redirect:
     name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="UpdateJobQueue")
-    await context.catalog.job_queues.update(name, change, caller=caller)
+    await parts.catalog.job_queues.update(name, change, caller=caller)
     return _to_queue(name)
 
 
-async def _drained_queue(context: Parts, visit: Call[None], *, drained: bool) -> Redirect:
+async def _drained_queue(parts: Parts, visit: Call[None], *, drained: bool) -> Redirect:
     name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="DrainQueue")
-    await context.catalog.drain_queue(name, drained=drained, caller=caller)
+    await parts.catalog.drain_queue(name, drained=drained, caller=caller)
     return _to_queue(name)
 
 

@@ -48,7 +48,7 @@ class EventsQuery(BaseModel):
 
 
 @pages.get("/events", Permission.SELF)
-async def events_page(context: Parts, visit: Call[EventsQuery]) -> Page:
+async def events_page(parts: Parts, visit: Call[EventsQuery]) -> Page:
     """The newest events of jobs that the caller may see."""
     query, caller = visit.input, visit.caller
     wanted = FeedFilter(
@@ -56,14 +56,14 @@ async def events_page(context: Parts, visit: Call[EventsQuery]) -> Page:
         queues=frozenset(map(QueueName, query.queue)),
         statuses=frozenset(query.state),
     )
-    found, older = await context.events.newest(wanted, before=query.before, limit=PER_PAGE, caller=caller)
+    found, older = await parts.events.newest(wanted, before=query.before, limit=PER_PAGE, caller=caller)
     filters = query.filters()
     values = {
         "query": query,
         "filters": filters,
         "events": found,
         "words": entry_words,
-        "queues": sorted(context.catalog.queues_of(caller)),
+        "queues": sorted(parts.catalog.queues_of(caller)),
         "statuses": list(Status),
         "older": None if older is None else f"/ui/events?{urlencode([*filters, ('before', older)])}",
         "newest": "/ui/events" + (f"?{urlencode(filters)}" if filters else ""),
@@ -95,21 +95,21 @@ class AuditPageQuery(BaseModel):
 
 
 @pages.get("/audit", Permission.SELF)
-async def audit_page(context: Parts, visit: Call[AuditPageQuery]) -> Page:
+async def audit_page(parts: Parts, visit: Call[AuditPageQuery]) -> Page:
     """The records that the caller may see, newest first."""
     query = visit.input
-    since = milliseconds_at("since", query.since, context.clock.now())
+    since = milliseconds_at("since", query.since, parts.clock.now())
     token_query: TokenQuery = ("audit page", *query.filters.items())
     wanted = AuditQuery(
         since=None if since is None else EPOCH + timedelta(milliseconds=since),
         user=None if query.user is None else UserName(query.user),
         operation=query.operation,
-        before=None if query.page is None else parse_audit_position(context.tokens.read(token_query, query.page)),
+        before=None if query.page is None else parse_audit_position(parts.tokens.read(token_query, query.page)),
         limit=PER_PAGE,
     )
     job = None if query.job is None else JobId(query.job)
-    found = await context.audit.records(wanted, job=job, caller=visit.caller)
-    older = context.tokens.make(token_query, audit_position(found[-1])) if len(found) == PER_PAGE else None
+    found = await parts.audit.records(wanted, job=job, caller=visit.caller)
+    older = parts.tokens.make(token_query, audit_position(found[-1])) if len(found) == PER_PAGE else None
     values = {
         "query": query,
         "records": [audit_record.record for audit_record in found],

@@ -90,42 +90,42 @@ class RerunResult(Struct, frozen=True, kw_only=True):
 
 
 @pages.get("/rerun", Permission.SELF)
-async def rerun_page(context: Parts, visit: Call[RerunSelection]) -> PageAnswer:
-    return await _page(context, visit.input, visit.caller)
+async def rerun_page(parts: Parts, visit: Call[RerunSelection]) -> PageAnswer:
+    return await _page(parts, visit.input, visit.caller)
 
 
 @pages.post("/rerun", Permission.SELF)
-async def post_rerun(context: Parts, visit: Call[RerunForm]) -> PageAnswer:
+async def post_rerun(parts: Parts, visit: Call[RerunForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(context, form, caller, form, error=error, status=status)
+        return await _page(parts, form, caller, form, error=error, status=status)
 
     async def order() -> str:
-        jobs, left_out = await _selected(context, form, caller)
+        jobs, left_out = await _selected(parts, form, caller)
         if not jobs:
             raise Invalid(f"No job is submitted: {left_out}.")
-        result = RerunResult(jobs=await _submit(context.batch, jobs, form, caller))
+        result = RerunResult(jobs=await _submit(parts.batch, jobs, form, caller))
         if not result.submitted:
             raise Invalid(result.jobs[0].error)
         if len(result.jobs) == 1:
             return job_path(result.jobs[0].new)
-        context.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
+        parts.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
         return f"/ui/rerun/results/{form.invocation}"
 
-    return await give_order(context, caller, form, order, show_again)
+    return await give_order(parts, caller, form, order, show_again)
 
 
 @pages.get("/rerun/results/{invocation}", Permission.SELF)
-async def rerun_result(context: Parts, visit: Call[None]) -> PageAnswer:
-    result = context.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
+async def rerun_result(parts: Parts, visit: Call[None]) -> PageAnswer:
+    result = parts.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
     if result is None:
         raise NotFound("The result is not stored.")
     return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
 
 
 async def _page(
-    context: Parts,
+    parts: Parts,
     selection: RerunSelection,
     caller: Caller,
     form: RerunForm | None = None,
@@ -136,7 +136,7 @@ async def _page(
     jobs: Sequence[JobDocument] = ()
     left_out = LeftOut()
     try:
-        jobs, left_out = await _selected(context, selection, caller)
+        jobs, left_out = await _selected(parts, selection, caller)
     except NotFound:
         raise
     except Invalid as why:
@@ -148,10 +148,10 @@ async def _page(
         "with_stopped": urlencode(
             [*(("job", text) for text in selection.job), ("failed", "true"), ("alsoStopped", "true")]
         ),
-        "authors": await _authors(context.batch, jobs, caller),
+        "authors": await _authors(parts.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
         "statuses": {other_status.value: other_status for other_status in Status},
-        "queues": sorted(context.catalog.queues_of(caller)),
+        "queues": sorted(parts.catalog.queues_of(caller)),
         "may_change": all(has_one_container(job) for job in jobs),
         "form": form,
         "error": error,
@@ -167,24 +167,24 @@ async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Calle
     return foreign_authors(jobs, filter(None, definitions), caller=caller_document(caller))
 
 
-async def _selected(context: Parts, selection: RerunSelection, caller: Caller) -> tuple[Sequence[JobDocument], LeftOut]:
+async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> tuple[Sequence[JobDocument], LeftOut]:
     """The jobs to repeat, and how many are left out.
 
     Failed children stand in place of their arrays. Raises Invalid; NotFound for an unknown id.
     """
     if not selection.job:
         raise Invalid("No jobs are selected.")
-    jobs, left_out = await find_documents(context.batch, list(dict.fromkeys(selection.job)), caller), LeftOut()
+    jobs, left_out = await find_documents(parts.batch, list(dict.fromkeys(selection.job)), caller), LeftOut()
     if selection.failed:
-        failed = {found.id: found for job in jobs for found in await _failed(context, job, caller)}
-        reruns = await context.search.reruns(failed.values())
+        failed = {found.id: found for job in jobs for found in await _failed(parts, job, caller)}
+        reruns = await parts.search.reruns(failed.values())
         chosen, left_out = select_failed(
             failed.values(),
             is_stopped=is_stopped_by_user,
             is_repeated=lambda job: job.id in reruns,
             also_stopped=selection.also_stopped,
         )
-        jobs = await find_documents(context.batch, [other_job.id for other_job in chosen], caller)
+        jobs = await find_documents(parts.batch, [other_job.id for other_job in chosen], caller)
         if not failed:
             raise Invalid("None of the jobs is FAILED.")
     for job in jobs:
@@ -197,18 +197,18 @@ async def _selected(context: Parts, selection: RerunSelection, caller: Caller) -
     return jobs, left_out
 
 
-async def _failed(context: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:
+async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:
     """The job if it FAILED; of an array its failed children, which it has while others are unfinished."""
     job_id = JobId(job["jobId"])
     if "size" not in job.get("arrayProperties", {}):
-        found = await context.jobs.find(job_id, caller=caller)
+        found = await parts.jobs.find(job_id, caller=caller)
         return [found] if found is not None and found.status is Status.FAILED else []
     failed = JobSelection(parent=job_id, statuses=frozenset({Status.FAILED}))
     query = PageQuery(selection=failed, limit=MAX_JOBS)
-    page = await context.search.search(query, caller=caller)
+    page = await parts.search.search(query, caller=caller)
     children = list(page.jobs)
     while page.next is not None and len(children) <= MAX_JOBS:
-        page = await context.search.search(replace(query, before=page.next), caller=caller)
+        page = await parts.search.search(replace(query, before=page.next), caller=caller)
         children += page.jobs
     return sorted(children, key=lambda child: child.order)
 

@@ -12,9 +12,9 @@ pages = PageTable()
 
 
 @pages.get("/", Permission.SELF)
-async def overview_page(context: Parts, visit: Call[None]) -> Page:
-    found = await context.overviews.overview(caller=visit.caller)
-    why = await context.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
+async def overview_page(parts: Parts, visit: Call[None]) -> Page:
+    found = await parts.overviews.overview(caller=visit.caller)
+    why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
     values = {"overview": found, "why": why}
     return Page(template="overview.html", title="Overview", values=values)
 
@@ -25,9 +25,9 @@ async def without_slash(_: Parts, visit: Call[None]) -> Redirect:  # noqa: ARG00
 
 
 @pages.get("/system", Permission.SELF)
-async def system_page(context: Parts, visit: Call[None]) -> Page:
+async def system_page(parts: Parts, visit: Call[None]) -> Page:
     """The health report, as /healthz has it. Only operators see the settings, and descriptions of failures."""
-    sees_all, report = visit.caller.reaches_all, await context.monitoring.health()
+    sees_all, report = visit.caller.reaches_all, await parts.monitoring.health()
     report = report if sees_all else report.without_errors()
     values = {
         "report": report,
@@ -41,6 +41,6 @@ async def system_page(context: Parts, visit: Call[None]) -> Page:
             "Event loop": report.event_loop,
         },
         "findings": list(health_findings(to_builtins(report))),
-        "settings": context.system_settings if sees_all else {},
+        "settings": parts.system_settings if sees_all else {},
     }
     return Page(template="system.html", title="System", values=values)

@@ -120,64 +120,64 @@ class StopSubject(Struct, frozen=True, kw_only=True):
 
 @pages.get("/jobs/{id}/stop", Permission.SELF)
 @pages.get("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def stop_page(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _page(context, await _subject(context, visit.path, visit.caller), visit.caller)
+async def stop_page(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/stop", Permission.SELF)
 @pages.post("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def post_stop(context: Parts, visit: Call[StopForm]) -> PageAnswer:
-    subject, form = await _subject(context, visit.path, visit.caller), visit.input
+async def post_stop(parts: Parts, visit: Call[StopForm]) -> PageAnswer:
+    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
 
     async def order() -> str:
         request = form.to_request()
         caller = replace(visit.caller, operation=STOPS[request.kind])
-        await context.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
+        await parts.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(context, visit.path, visit.caller)
-        return await _page(context, now, visit.caller, form, error=error, status=status)
+        now = await _subject(parts, visit.path, visit.caller)
+        return await _page(parts, now, visit.caller, form, error=error, status=status)
 
-    return await give_order(context, visit.caller, form, order, show_again)
+    return await give_order(parts, visit.caller, form, order, show_again)
 
 
 @pages.get("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def force_fail_page(context: Parts, visit: Call[None]) -> PageAnswer:
-    return await _force_fail_page(context, await _subject(context, visit.path, visit.caller), visit.caller)
+async def force_fail_page(parts: Parts, visit: Call[None]) -> PageAnswer:
+    return await _force_fail_page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
 
 
 @pages.post("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def post_force_fail(context: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
-    subject, form = await _subject(context, visit.path, visit.caller), visit.input
+async def post_force_fail(parts: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
+    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
 
     async def order() -> str:
-        if not await _hangs(context, subject, visit.caller):
+        if not await _hangs(parts, subject, visit.caller):
             raise Invalid(NOT_HANGING)
         caller = replace(visit.caller, operation="ForceFail")
-        await context.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
+        await parts.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
         return job_path(subject.job.id)
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(context, visit.path, visit.caller)
-        return await _force_fail_page(context, now, visit.caller, form, error=error, status=status)
+        now = await _subject(parts, visit.path, visit.caller)
+        return await _force_fail_page(parts, now, visit.caller, form, error=error, status=status)
 
-    return await give_order(context, visit.caller, form, order, show_again)
+    return await give_order(parts, visit.caller, form, order, show_again)
 
 
-async def _subject(context: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
+async def _subject(parts: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
     """The job that the path names. Raises NotFound."""
     job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
     whole_id, node = node_of(job_id)
-    whole = await context.jobs.find(whole_id, caller=caller)
-    job = await context.jobs.find(job_id, caller=caller)
+    whole = await parts.jobs.find(whole_id, caller=caller)
+    job = await parts.jobs.find(job_id, caller=caller)
     if job is None or whole is None:
         raise NotFound(f"Job {job_id} not found.")
     return StopSubject(job=job, whole=whole, node=node)
 
 
 async def _page(
-    context: Parts,
+    parts: Parts,
     subject: StopSubject,
     caller: Caller,
     form: StopForm | None = None,
@@ -191,11 +191,11 @@ async def _page(
         "state": stop_state(subject.whole),
         "choices": choices,
         "can_be_stopped": any(forecast.has_effect for forecast in choices.values()),
-        "dependents": await _dependents(context, subject, caller, choices),
+        "dependents": await _dependents(parts, subject, caller, choices),
         "signals": SIGNALS,
         "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
         "grace_seconds": round(subject.whole.spec.stop_grace.total_seconds()),
-        "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(context, subject, caller),
+        "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(parts, subject, caller),
         "chosen": _chosen(form, choices),
     }
     title = f"Stop {subject.job.spec.name} {short_id(subject.job.id)}"
@@ -226,12 +226,12 @@ def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
     return StopKind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else StopKind.TERMINATE
 
 
-async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:
+async def _dependents(parts: Parts, subject: StopSubject, caller: Caller, choices: Mapping[str, StopForecast]) -> str:
     """A sentence about the jobs that depend on the job; empty without such jobs."""
     if subject.job.status in FINISHED or not choices["terminate"].fails:
         return ""
     array = parent_of(subject.whole.id)
-    found = await context.jobs.dependents(
+    found = await parts.jobs.dependents(
         subject.whole.id if array is None else array[0], limit=MAX_DEPENDENTS, caller=caller
     )
     if not found:
@@ -243,14 +243,14 @@ async def _dependents(context: Parts, subject: StopSubject, caller: Caller, choi
     return f"{count} that {verb} on {what} will be FAILED if the job is FAILED: {names}."
 
 
-async def _hangs(context: Parts, subject: StopSubject, caller: Caller) -> bool:
+async def _hangs(parts: Parts, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
-    why = await context.explanations.why(subject.whole.id, caller=caller)
+    why = await parts.explanations.why(subject.whole.id, caller=caller)
     return isinstance(why, NotExitingReason)
 
 
 async def _force_fail_page(
-    context: Parts,
+    parts: Parts,
     subject: StopSubject,
     caller: Caller,
     form: ForceFailForm | None = None,
@@ -261,7 +261,7 @@ async def _force_fail_page(
     values = {
         "job": subject.job,
         "state": stop_state(subject.whole),
-        "hangs": await _hangs(context, subject, caller),
+        "hangs": await _hangs(parts, subject, caller),
         "not_hanging": NOT_HANGING,
     }
     title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"

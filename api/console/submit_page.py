@@ -42,42 +42,42 @@ class SubmitQuery(RequestQuery):
 
 
 @pages.get("/submit", Permission.SELF)
-async def submit_page(context: Parts, visit: Call[SubmitQuery]) -> PageAnswer:
+async def submit_page(parts: Parts, visit: Call[SubmitQuery]) -> PageAnswer:
     given = visit.input
     fields = given.model_dump()
     if given.like:
-        fields |= fields_of(await _base(context.batch, given.like, visit.caller))
+        fields |= fields_of(await _base(parts.batch, given.like, visit.caller))
     form = SubmissionForm.model_construct(invocation=new_invocation(), **fields)
-    return await _page(context, form, visit.caller)
+    return await _page(parts, form, visit.caller)
 
 
 @pages.post("/submit", Permission.SELF)
-async def post_submit(context: Parts, visit: Call[SubmissionForm]) -> PageAnswer:
+async def post_submit(parts: Parts, visit: Call[SubmissionForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
 
     async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(context, form, caller, error=error, status=status)
+        return await _page(parts, form, caller, error=error, status=status)
 
     async def order() -> str:
-        request = await _request(context.batch, form, caller)
-        if "\n".join(await _authors(context.batch, form, caller)) != "\n".join(form.authors.splitlines()):
+        request = await _request(parts.batch, form, caller)
+        if "\n".join(await _authors(parts.batch, form, caller)) != "\n".join(form.authors.splitlines()):
             raise Invalid("Other users wrote what this job runs: submit it again if you want to run it.")
         if form.image:
-            request["jobDefinition"] = await _registered(context.batch, form.image, caller)
-        job = await _call(context.batch, "SubmitJob", request, caller, form.invocation)
+            request["jobDefinition"] = await _registered(parts.batch, form.image, caller)
+        job = await _call(parts.batch, "SubmitJob", request, caller, form.invocation)
         return job_path(job["jobId"])
 
     if form.action == SUBMIT:
-        return await give_order(context, caller, form, order, show_again)
+        return await give_order(parts, caller, form, order, show_again)
     try:
-        request, warning = await _checked(context.batch, form, caller)
+        request, warning = await _checked(parts.batch, form, caller)
     except Invalid as why:
         return await show_again(str(why), HTTPStatus.BAD_REQUEST)
-    return await _page(context, form, caller, request=request, warning=warning)
+    return await _page(parts, form, caller, request=request, warning=warning)
 
 
 async def _page(
-    context: Parts,
+    parts: Parts,
     form: SubmissionForm,
     caller: Caller,
     *,
@@ -90,13 +90,13 @@ async def _page(
 
     `warning`: why no compute environment could hold the job; empty: one could.
     """
-    like = await find_documents(context.batch, [form.like] if form.like else [], caller)
+    like = await find_documents(parts.batch, [form.like] if form.like else [], caller)
     values = {
-        "authors": await _authors(context.batch, form, caller),
+        "authors": await _authors(parts.batch, form, caller),
         "form": form,
         "error": error,
         "warning": warning,
-        "queues": sorted(context.catalog.queues_of(caller)),
+        "queues": sorted(parts.catalog.queues_of(caller)),
         "one_container": all(map(has_one_container, like)),
         "checked": request is not None,
         "words": [] if request is None else request.get("containerOverrides", {}).get("command", []),

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from enum import StrEnum
 from http import HTTPStatus
 from time import perf_counter
@@ -135,10 +135,20 @@ async def read_body(request: web.Request) -> bytes:
     return body
 
 
-async def begin_stream(request: web.Request, response: web.StreamResponse) -> None:
-    """Send the headers of a response whose parts follow. Raises ConnectionError when the client disconnected."""
+async def send_stream(request: web.Request, response: web.StreamResponse, parts: AsyncIterator[bytes]) -> None:
+    """Send a response part by part. To HEAD only its headers are sent, and `parts` is not read.
+
+    After the headers of a response to HEAD a client expects the next response (RFC 9112, section 6.3): it would take
+    the parts for that. aiohttp leaves out the body of a `Response` only.
+
+    Raises ConnectionError when the client disconnected.
+    """
     await response.prepare(request)
     request[STREAM_BEGAN_AT] = perf_counter()
+    if request.method != "HEAD":
+        async for part in parts:
+            await response.write(part)
+    await response.write_eof()
 
 
 async def while_connected(request: web.Request, waiting: Awaitable[Result]) -> Result:

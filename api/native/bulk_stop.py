@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from pydantic import Field
 
-from batchq.api.http.http import REQUEST_ID, Reason, begin_stream
+from batchq.api.http.http import REQUEST_ID, Reason, send_stream
 from batchq.api.native.job_selection import SelectionBody
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
@@ -139,19 +139,9 @@ async def _stream_outcomes(
     If the response cannot be completed the connection is aborted, so that the client notices.
     """
     answer = web.StreamResponse(headers={"x-amzn-RequestId": request[REQUEST_ID], "Content-Type": NDJSON})
-    counts, children = Counter[str](), Counter[str]()
     is_whole = False
     try:
-        await begin_stream(request, answer)
-        async for some in outcomes:
-            counts.update(outcome.outcome.value for outcome in some)
-            for outcome in some:
-                children[outcome.outcome.value] += outcome.children
-            await answer.write(_ENCODER.encode_lines(map(_line, some)))
-        await answer.write(
-            _ENCODER.encode_lines([CountsLine(counts=counts, children=dict(+children), dry_run=dry_run)])
-        )
-        await answer.write_eof()
+        await send_stream(request, answer, _encoded(outcomes, dry_run=dry_run))
         is_whole = True
     except ConnectionError:
         pass  # the client disconnected, or was disconnected because it read too slowly; the order is carried out
@@ -159,6 +149,16 @@ async def _stream_outcomes(
         if not is_whole and request.transport is not None:
             request.transport.abort()
     return answer
+
+
+async def _encoded(outcomes: AsyncIterator[tuple[JobOutcome, ...]], *, dry_run: bool) -> AsyncIterator[bytes]:
+    counts, children = Counter[str](), Counter[str]()
+    async for some in outcomes:
+        counts.update(outcome.outcome.value for outcome in some)
+        for outcome in some:
+            children[outcome.outcome.value] += outcome.children
+        yield _ENCODER.encode_lines(map(_line, some))
+    yield _ENCODER.encode_lines([CountsLine(counts=counts, children=dict(+children), dry_run=dry_run)])
 
 
 def _line(outcome: JobOutcome) -> JobLine:

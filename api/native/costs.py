@@ -60,22 +60,22 @@ operations = OperationTable(failed=missing_is_404)
 
 
 @operations.add("GetJobCost", "GET", f"{JOB}/cost", Permission.SELF)
-async def get_job_cost(context: Parts, call: Call[None]) -> JobCostResponse:
+async def get_job_cost(parts: Parts, call: Call[None]) -> JobCostResponse:
     """Returns what a job has cost so far.
 
     A job costs what it holds while its containers run. The cost of an array is that of its children.
     """
-    cost = await context.costs.of_job(call.job_id, caller=call.caller)
+    cost = await parts.costs.of_job(call.job_id, caller=call.caller)
     return JobCostResponse(job_id=call.job_id, cost=None if cost is None else _cost(cost))
 
 
 @operations.add("GetJobMetrics", "GET", f"{JOB}/metrics", Permission.SELF)
-async def get_job_metrics(context: Parts, call: Call[None]) -> JobMetricsResponse:
+async def get_job_metrics(parts: Parts, call: Call[None]) -> JobMetricsResponse:
     """Returns the last values of the metrics of a job.
 
     Tags of SubmitJob with the key `batchq:metric:NAME` name the regular expressions, in RE2 syntax.
     """
-    found = await _metrics(context, call.job_id, call.caller)
+    found = await _metrics(parts, call.job_id, call.caller)
     metrics = {
         name: MetricResponse(value=value.value, at=optional_milliseconds(value.at)) for name, value in found.items()
     }
@@ -83,19 +83,19 @@ async def get_job_metrics(context: Parts, call: Call[None]) -> JobMetricsRespons
 
 
 @operations.add("ReportCosts", "POST", "/v1/batchq/costreport", Permission.SELF)
-async def report_costs(context: Parts, call: Call[CostReportRequest]) -> CostReportResponse:
+async def report_costs(parts: Parts, call: Call[CostReportRequest]) -> CostReportResponse:
     """Adds up what jobs cost by account, user, queue or job definition.
 
     Only jobs that the caller may see are counted.
     """
     body = call.input
-    found = await context.costs.report(body.by, since=_time(body.since), until=_time(body.until), caller=call.caller)
+    found = await parts.costs.report(body.by, since=_time(body.since), until=_time(body.until), caller=call.caller)
     return _report(body.by, found)
 
 
-async def _metrics(context: Parts, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
-    for job in await context.jobs.describe([node_of(job_id)[0]], caller=caller):
-        return dict(await context.costs.metrics.current(job, caller=caller))
+async def _metrics(parts: Parts, job_id: JobId, caller: Caller) -> dict[str, MetricValue]:
+    for job in await parts.jobs.describe([node_of(job_id)[0]], caller=caller):
+        return dict(await parts.costs.metrics.current(job, caller=caller))
     raise NotFound(f"Job {job_id} not found.")
 
 

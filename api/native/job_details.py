@@ -38,23 +38,23 @@ operations = OperationTable(failed=missing_is_404)
 
 
 @operations.add("GetJob", "GET", JOB, Permission.SELF)
-async def get_job(context: Parts, call: Call[None]) -> JobResponse:
+async def get_job(parts: Parts, call: Call[None]) -> JobResponse:
     """Describes a job, a child of an array or a node of a multi-node job.
 
     The id of a child is `ID:INDEX`, that of a node `ID#NODE`; in a URL the `#` is written `%23`. A child that its
     array has not created yet has the status and the hold of the array.
     """
-    view = await context.views.detailed(call.job_id, caller=call.caller)
-    return JobResponse(job=job_details(view, arns_of(call.http, context)))
+    view = await parts.views.detailed(call.job_id, caller=call.caller)
+    return JobResponse(job=job_details(view, arns_of(call.http, parts)))
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why", Permission.SELF)
-async def explain_job(context: Parts, call: Call[None]) -> JobExplanationResponse:
+async def explain_job(parts: Parts, call: Call[None]) -> JobExplanationResponse:
     """Explains why a job waits, what it does, or why it failed.
 
     Programs compare `code` and read `facts`; the wording of `sentence` may change.
     """
-    answer = explanation_answer(await context.explanations.why(call.job_id, caller=call.caller))
+    answer = explanation_answer(await parts.explanations.why(call.job_id, caller=call.caller))
     return JobExplanationResponse(job_id=call.job_id, **asdict(answer))
 
 

@@ -138,7 +138,7 @@ operations = OperationTable()
 
 
 @operations.add("SearchJobs", "POST", "/v1/batchq/listjobs", Permission.SELF, limit=BULK_LIMIT)
-async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
+async def search_jobs(parts: Parts, call: Call[SearchJobsRequest]) -> SearchResponse:
     """Lists jobs of all queues and statuses, newest first.
 
     All given filters must match; the values of one filter are alternatives. The work for a page is bounded: it may have
@@ -149,12 +149,12 @@ async def search_jobs(context: Parts, call: Call[SearchJobsRequest]) -> SearchRe
     query = page_query(body, caller)
     token = "SearchJobs", caller.user, query.order_by.value, selection_text(query.selection)
     if body.next_token:
-        query = replace(query, before=parse_position(context.tokens.read(token, body.next_token)))
-    page = await context.search.search(query, caller=caller)
-    views = await context.views.listed(page.jobs, explained=body.explain, caller=caller)
-    arns = arns_of(call.http, context)
+        query = replace(query, before=parse_position(parts.tokens.read(token, body.next_token)))
+    page = await parts.search.search(query, caller=caller)
+    views = await parts.views.listed(page.jobs, explained=body.explain, caller=caller)
+    arns = arns_of(call.http, parts)
     rows = tuple(job_row(view, arns) for view in views)
-    return _answer(rows, page, token, context.tokens)
+    return _answer(rows, page, token, parts.tokens)
 
 
 def page_query(body: SearchJobsRequest, caller: Caller) -> PageQuery:

@@ -19,7 +19,7 @@ from batchq.api.http.http import (
     RequestQuery,
     Text,
     Word,
-    begin_stream,
+    send_stream,
     struct_to_json,
     while_connected,
 )
@@ -115,7 +115,7 @@ operations = OperationTable()
     limit=CallLimit(at_once=MAX_READERS),
     answer=ListEventsResponse,
 )
-async def list_events(context: Parts, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
+async def list_events(parts: Parts, call: Call[ListEventsQuery]) -> ListEventsResponse | web.StreamResponse:
     """Returns the status changes of jobs and the orders to stop them, in the order of their commits.
 
     Without an event it waits for the next ones. A client follows the events by passing `next` as `after` of the next
@@ -128,24 +128,19 @@ async def list_events(context: Parts, call: Call[ListEventsQuery]) -> ListEvents
     """
     query, wanted = call.input, to_filter(call.input)
     if EVENT_STREAM in call.http.headers.get("Accept", ""):
-        return await _stream(context, call, wanted)
-    page = context.events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=call.caller)
-    return context.state(EncodedEvents).answer(await while_connected(call.http, page))
+        return await _stream(parts, call, wanted)
+    page = parts.events.page(query.after, wanted, limit=query.limit, wait=query.wait, caller=call.caller)
+    return parts.state(EncodedEvents).answer(await while_connected(call.http, page))
 
 
-async def _stream(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
+async def _stream(parts: Parts, call: Call[ListEventsQuery], wanted: FeedFilter) -> web.StreamResponse:
     """Send events until the client disconnects, is no longer admitted, or the server ends."""
     after = _first(call)
     headers = {"x-amzn-RequestId": call.http[REQUEST_ID], "Content-Type": EVENT_STREAM, "Cache-Control": "no-store"}
     response = web.StreamResponse(headers={**headers, "X-Accel-Buffering": "no"})
-    parts = _parts(context, call, wanted, context.events.last if after is None else after)
+    frames = _frames(parts, call, wanted, parts.events.last if after is None else after)
     try:
-        await begin_stream(call.http, response)
-        if call.http.method == "HEAD":
-            return response
-        async for part in parts:
-            await response.write(part)
-        await response.write_eof()
+        await send_stream(call.http, response, frames)
     except (ConnectionError, HttpRefusal):
         pass  # the client disconnected, or was disconnected because it read too slowly
     except Unavailable as why:
@@ -153,9 +148,9 @@ async def _stream(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilte
     return response
 
 
-async def _parts(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilter, after: int) -> AsyncIterator[bytes]:
-    """The parts of a stream that begins after the number `after`. Raises HttpRefusal when the client disconnected."""
-    events, loop = context.events, asyncio.get_running_loop()
+async def _frames(parts: Parts, call: Call[ListEventsQuery], wanted: FeedFilter, after: int) -> AsyncIterator[bytes]:
+    """The frames of a stream that begins after the number `after`. Raises HttpRefusal when the client disconnected."""
+    events, loop = parts.events, asyncio.get_running_loop()
     visible = replace(wanted, visibility=call.caller.visibility)
     check_at = loop.time() + CHECK_INTERVAL
     while not events.closed:
@@ -168,7 +163,7 @@ async def _parts(context: Parts, call: Call[ListEventsQuery], wanted: FeedFilter
         page = await while_connected(
             call.http, events.page(after, wanted, limit=MAX_PAGE, wait=left, caller=call.caller)
         )
-        yield (GAP if page.gap else b"") + context.state(EncodedEvents).frame(visible, after, page) or COMMENT
+        yield (GAP if page.gap else b"") + parts.state(EncodedEvents).frame(visible, after, page) or COMMENT
         after = page.next
     yield BYE
 

@@ -12,6 +12,7 @@ this server.
 import logging
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from http import HTTPStatus
 from time import perf_counter
 from uuid import uuid4
@@ -33,6 +34,7 @@ MAX_CONTENT_TYPE = 128  # characters of a Content-Type header
 SAME_SITE = frozenset({"same-origin", "none"})
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 READING = frozenset({"GET", "HEAD"})
+LARGE = 64 * 1024  # bytes of a response that a connection may hold back; asyncio's limit of its write buffer
 
 ObserveRequest = Callable[[web.Request, int, float], None]
 
@@ -62,6 +64,8 @@ def request_middleware(
             else:
                 async with gate(request):
                     response = await handler(request)
+                    response.headers[profile.request_id_header] = request_id
+                    await _send_large(request, response)
         except Exception as error:  # noqa: BLE001 - the caller gets an error in its dialect's shape, without its cause
             response = profile.error_response(_failure(request, error))
         observe(request, response.status, request.get(STREAM_BEGAN_AT, perf_counter()) - began)
@@ -69,6 +73,19 @@ def request_middleware(
         return response
 
     return middleware
+
+
+async def _send_large(request: web.Request, response: web.StreamResponse) -> None:
+    """Send a large response while its request counts: until the client has read it, it occupies memory.
+
+    aiohttp sends the others after the gate. The buffer of their connection takes them as a whole.
+    """
+    body = response.body if isinstance(response, web.Response) else None
+    if isinstance(body, bytes | bytearray) and len(body) > LARGE:
+        request[STREAM_BEGAN_AT] = perf_counter()
+        with suppress(ConnectionError):  # the client disconnected
+            await response.prepare(request)
+            await response.write_eof()
 
 
 def _failure(request: web.Request, error: Exception) -> RequestFailure:

@@ -258,7 +258,9 @@ def _unknown_operation(target: str) -> web.Response:
 
 
 def complete_routes(app: web.Application) -> None:
-    """Serve HEAD wherever GET is served (RFC 9110, section 9.1): aiohttp sends the headers of GET's response only.
+    """Serve HEAD wherever GET is served (RFC 9110, section 9.1).
+
+    Only the headers of GET's response are sent: aiohttp leaves out the body of a `Response`, `send_stream` all parts.
 
     Raises AssertionError for a route that no table has added: its requests would not be authorized.
     """

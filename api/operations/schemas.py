@@ -220,7 +220,7 @@ def _own_texts(shape: type) -> Iterator[tuple[str, str]]:
 
 
 def _structs(infos: Iterable[object]) -> Iterator[msgspec.inspect.StructType]:
-    """All structs among these types and in them, each once."""
+    """Each struct among these types, and each struct that a member of one of them contains, once."""
     seen: set[type] = set()
     waiting = list(infos)
     while waiting:

@@ -39,10 +39,6 @@ class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: `NODE/CONTAINER`, as `3/sidecar`; empty for the container of a job that was submitted as a single container.
     container_key: str = ""
 
-    def __hash__(self) -> int:
-        """Strings cache their hashes. The attempt is left out: a job has thousands of containers, but few attempts."""
-        return hash(self.job_id) ^ hash(self.container_key)
-
     def __str__(self) -> str:
         return (
             f"{self.job_id}/{self.attempt}/{self.container_key}"

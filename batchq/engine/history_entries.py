@@ -27,19 +27,20 @@ def order_entries(before: Job, after: Job, now: datetime, caller: Caller | None)
 
     A job that ends or is terminated is not held any more, and has no entry about that.
     """
-    at = _stop_time(before, after) or now
     for step in steps(before, after):
-        yield _entry(before, at, stop=step)
+        yield _entry(before, after, now, stop=step)
     if after.hold is not before.hold and after.status not in FINISHED and not after.is_terminated:
         released_by = UserName("") if caller is None or after.hold is not None else caller.user
-        yield _entry(before, at, hold=HoldChange(hold=after.hold, released_by=released_by))
+        yield _entry(before, after, now, hold=HoldChange(hold=after.hold, released_by=released_by))
 
 
-def _entry(before: Job, at: datetime, *, stop: StopStep | None = None, hold: HoldChange | None = None) -> HistoryEntry:
+def _entry(
+    before: Job, after: Job, now: datetime, *, stop: StopStep | None = None, hold: HoldChange | None = None
+) -> HistoryEntry:
     """An entry with the status that the job had before the change."""
     return HistoryEntry(
         job_id=before.id,
-        at=at,
+        at=_stop_time(before, after) or now,
         status=before.status,
         reason=before.status_reason,
         attempt=before.attempt.number if before.attempt else None,

@@ -86,6 +86,8 @@ class UnitOfWork:
     spending: tuple[Spending, ...] = ()
     #: The state of safe mode to be saved; None: unchanged.
     restoration: Restoration | None = None
+    #: The id of the container engine to be saved; None: unchanged.
+    engine_id: str | None = None
     #: When the last survey began, to be saved; None: unchanged.
     surveyed_at: datetime | None = None
     #: Whether more resources may be free than at the last placement pass.
@@ -106,8 +108,6 @@ class UnitOfWork:
         #: By `id()` of the message, why it was refused.
         self.refusals: dict[int, BatchqError] = {}
         self.submitted: dict[SubmissionKey, JobId] = {}
-        #: The id of the container engine to be saved; None: unchanged.
-        self.engine_id: str | None = None
         #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
         self.unknown_containers: frozenset[Tag] | None = None
         #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
@@ -126,6 +126,8 @@ class UnitOfWork:
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
+        #: The jobs that were loaded, inserted or updated, as changed so far.
+        self._current: dict[JobId, Job] = {}
         self._inserted: dict[JobId, Job] = {}
         self._updated: dict[JobId, Job] = {}
         self._history: list[HistoryEntry] = []
@@ -143,17 +145,14 @@ class UnitOfWork:
         """
         for job in jobs:
             self._loaded.setdefault(job.id, job)
+            if job.id not in self._active:
+                self._current.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
                 self._apply(job, fail_damaged(job, self.now))
 
     def get(self, job_id: JobId) -> Job | None:
         """The job as changed by this unit of work so far; None if it is not loaded."""
-        return (
-            self._inserted.get(job_id)
-            or self._updated.get(job_id)
-            or self._active.get(job_id)
-            or self._loaded.get(job_id)
-        )
+        return self._current.get(job_id) or self._active.get(job_id)
 
     def has_loaded(self, job_id: JobId) -> bool:
         return self.get(job_id) is not None
@@ -164,7 +163,8 @@ class UnitOfWork:
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         """Insert a new job. `key`: the idempotency key of its submission, None without one."""
-        self._inserted[job.id], self._job_changes = job, None
+        self._inserted[job.id] = self._current[job.id] = job
+        self._job_changes = None
         self._index(job)
         self._new.append(job.id)
         self._record_transition(None, job)
@@ -221,6 +221,7 @@ class UnitOfWork:
         self._job_changes = None
         self._index(after)
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
+        self._current[after.id] = after
         for tag in newly_started(before, after):
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))

@@ -64,12 +64,12 @@ class PreparedDirectory(Struct, frozen=True, kw_only=True):
 class CheckpointStore(Protocol):
     """The checkpoint directories of all jobs.
 
-    Every asynchronous method raises StoreFailed if the disk reports an error, and every one but the deletions also if
-    the disk does not answer within seconds. Nothing outside the directories of
-    checkpoints is ever read, changed or deleted, whatever links the containers create.
+    Every method raises StoreFailed if the disk reports an error, and every one but the deletions also if the disk does
+    not answer within seconds. Nothing outside the directories of checkpoints is ever read, changed or deleted, whatever
+    links the containers create.
     """
 
-    def directory(self, job_id: JobId) -> Path | None:
+    async def directory(self, job_id: JobId) -> Path | None:
         """The path of the job's directory; None if it does not exist."""
 
     async def prepare(

@@ -16,6 +16,7 @@ from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
 from batchq.api.native import accounts, bulk_stop, costs, job_details, job_search, jobs, long_polls, overview
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
+from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
 from batchq.api.training.modelarts.context import ModelArtsSettings, read_settings
 from batchq.api.training.rest import operations as training
@@ -50,6 +51,9 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         accounts.admin_operations,
         accounts.operations,
     )
+    for root in (parts.limits.s3_root, parts.state(ModelArtsSettings).obs_root):
+        if root is not None:
+            root_names(root)
     modules = batch, training, cloudwatch, sagemaker, modelarts, monitoring, console
     return *(table.dialect(parts) for table in tables), *(module.dialect(parts) for module in modules)
 

@@ -218,8 +218,11 @@ class CheckpointService:
         )
 
     async def outlive(self, job_id: JobId, *, caller: Caller) -> bool:
-        """Whether the record of the job was removed, and its checkpoints exist and are visible to the caller."""
-        return caller.reaches_all and not await self._store.jobs([job_id]) and self._has_directory(job_id)
+        """Whether the record of the job was removed, and its checkpoints exist and are visible to the caller.
+
+        Raises StoreFailed.
+        """
+        return caller.reaches_all and not await self._store.jobs([job_id]) and await self._has_directory(job_id)
 
     async def get(self, job_id: JobId, checkpoint_id: str, *, caller: Caller) -> Checkpoint:
         """One checkpoint of a job. Raises NotFound and StoreFailed."""
@@ -261,17 +264,20 @@ class CheckpointService:
         await self._checkpoints.discard(whole, [found.name])
 
     async def _visible(self, whole: JobId, job_id: JobId, caller: Caller) -> Job | None:
-        """The job; None if its record was removed and the caller may see its checkpoints. Raises NotFound."""
+        """The job; None if its record was removed and the caller may see its checkpoints.
+
+        Raises NotFound and StoreFailed.
+        """
         job = (await self._store.jobs([whole], visibility=caller.visibility)).get(whole)
         if job is not None:
             return job
-        if caller.reaches_all and self._has_directory(whole):
+        if caller.reaches_all and await self._has_directory(whole):
             return None
         raise NotFound(f"Job {job_id} not found.")
 
-    def _has_directory(self, job_id: JobId) -> bool:
+    async def _has_directory(self, job_id: JobId) -> bool:
         try:
-            return self._checkpoints.directory(job_id) is not None
+            return await self._checkpoints.directory(job_id) is not None
         except Invalid:  # not an id of a job
             return False
 

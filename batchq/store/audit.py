@@ -61,8 +61,8 @@ def newest_records(connection: Connection, query: AuditQuery) -> tuple[StoredAud
 def select_records(query: AuditQuery, *, by_owner: bool = False) -> tuple[str, Values]:
     """The statement for one part of the visibility, and its parameters.
 
-    `query.visibility` is None, or one user, or one account. `by_owner`: records of other users about jobs of these
-    owners.
+    `query.visibility` names at most one user or one account. `by_owner`: select the records about jobs of this user or
+    account, instead of the records of their own requests.
     """
     named = {"user": query.user, "operation": query.operation, "resource": query.resource}
     conditions: list[tuple[str, Values]] = [

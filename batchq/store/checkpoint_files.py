@@ -106,9 +106,9 @@ class CheckpointFiles:
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._remover.shutdown(wait=False, cancel_futures=True)
 
-    def directory(self, job_id: JobId) -> Path | None:
+    async def directory(self, job_id: JobId) -> Path | None:
         path = self._path(job_id)
-        return path if path.is_dir() else None
+        return path if await self._in_thread(self._readers, path.is_dir, f"the directory of {job_id}") else None
 
     async def prepare(
         self, job_id: JobId, *, ended: bool, final: tuple[Moment, str] | None = None

@@ -19,6 +19,7 @@ from batchq.ports.clock import Boot, BootClock, ClockAnchor, ClockStore
 log = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 3  # readings of both clocks, of which the one with the shortest interruption is used
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 NOTICEABLE = timedelta(seconds=1)  # the clocks are read one after another, so small differences are measurement errors
 
 
@@ -29,10 +30,11 @@ class SystemClock:
     """
 
     def __init__(self) -> None:
-        self._started, self._mark = _both()
+        #: The wall time of the machine's boot, in seconds since the epoch.
+        self._booted_at = _boot_time()
 
     def now(self) -> datetime:
-        return self._started + timedelta(seconds=_elapsed() - self._mark)
+        return datetime.fromtimestamp(self._booted_at + _elapsed(), UTC)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -43,7 +45,7 @@ class SystemClock:
             boot_id = BOOT_ID.read_text().strip()
         except OSError:
             return None
-        return Boot(id=boot_id, at=self._started - timedelta(seconds=self._mark)) if boot_id else None
+        return Boot(id=boot_id, at=datetime.fromtimestamp(self._booted_at, UTC)) if boot_id else None
 
 
 def wall_time() -> datetime:
@@ -79,15 +81,14 @@ async def align(store: ClockStore, clock: BootClock) -> None:
 
 def _elapsed() -> float:
     """Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
-    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
-def _both() -> tuple[datetime, float]:
-    """The wall time and the elapsed seconds of one moment.
+def _boot_time() -> float:
+    """The wall time of the machine's boot, in seconds since the epoch.
 
-    The process may be interrupted between the two readings, so the closest of several pairs is returned.
+    The process may be interrupted between the readings of two clocks, so the closest of several pairs decides.
     """
-    readings = [(_elapsed(), datetime.now(UTC), _elapsed()) for _ in range(_TRIES)]
+    readings = [(_elapsed(), datetime.now(UTC).timestamp(), _elapsed()) for _ in range(_TRIES)]
     before, wall, _ = min(readings, key=lambda reading: reading[2] - reading[0])
-    return wall, before
+    return wall - before

@@ -75,7 +75,7 @@ def open_path(path: str, *, follows: Follows) -> tuple[Descriptor, tuple[str, ..
 
 
 def create_folders(opened: Descriptor, names: tuple[str, ...]) -> Descriptor:
-    """Create the missing ones of these nested folders, and return the last. Closes `opened`. Raises OSError."""
+    """Create these nested folders unless they exist, and return the last. Closes `opened`. Raises OSError."""
     try:
         for name in names:
             entry = _create_folder(opened, name)

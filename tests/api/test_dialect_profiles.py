@@ -279,8 +279,9 @@ async def test_an_unknown_key_and_a_wrong_secret_get_one_answer_and_no_credentia
         (TRAINING, with_token, 401),
         (AWS, lambda: by_sigv4(AWS), 403),
         (TRAINING, lambda: by_sigv4(TRAINING), 401),
+        ("/", lambda: by_sigv4("/") | {"X-Amz-Target": "SageMaker.ListTrainingJobs"}, 403),
     ],
-    ids=["ModelArts", "training", "AWS", "training, signed"],
+    ids=["ModelArts", "training", "AWS", "training, signed", "SageMaker"],
 )
 async def test_two_kinds_of_credentials_in_one_request_are_refused_in_every_dialect(gated, path, first, expected):
     status, _, answer = await gated("GET", path, headers=first() | {"X-Auth-Token": TOKEN})

@@ -91,11 +91,6 @@ async def test_a_stream_has_all_events_in_order_and_continues_after_the_last_one
     assert [it["id"] for it in (*first, *rest)] == [str(it) for it in numbers]
 
 
-async def test_head_of_a_stream_has_its_headers_and_ends(client):
-    async with client.session.head(f"{client._url}{PATH}", headers=ACCEPT) as answer:
-        assert (answer.status, answer.content_type, await answer.read()) == (200, "text/event-stream", b"")
-
-
 async def test_a_stream_has_events_that_occur_after_its_beginning(client):
     async with client.stream("jobStatuses=RUNNING") as answer:
         job = await client.submit()

@@ -144,7 +144,15 @@ async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submi
 
 @pytest.mark.parametrize(
     "call",
-    [("GET", "", None), ("POST", "/actions", TERMINATE), ("PUT", "", {"description": "x"}), ("GET", "/events", None)],
+    [
+        ("GET", "", None),
+        ("POST", "/actions", TERMINATE),
+        ("PUT", "", {"description": "x"}),
+        ("DELETE", "", None),
+        ("GET", "/events", None),
+        ("GET", "/stages", None),
+        ("GET", "/tasks/worker-0/logs/preview", None),
+    ],
 )
 async def test_a_job_is_found_below_its_own_project_only(server, create, http, call):
     (method, part, body), job = call, await create()

@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from batchq.api.auth import authentication
 from batchq.api.auth.authentication import MAX_CONCURRENT_REQUESTS, Callers, Throttle
 from batchq.api.http.http import read_body
 from batchq.api.operations.operation_table import OperationTable
@@ -23,6 +24,7 @@ ADA = UserName(KEY.user)
 BOB = UserName("bob")
 PEOPLE = Directory(users={it: User(name=it, account=ROOT, role=Role.ADMIN) for it in (ADA, BOB)})
 SEEDS = range(500)
+LARGE = 16 * 2**20  # bytes, more than the kernel takes for a client that does not read
 
 
 class Server:
@@ -42,15 +44,21 @@ class Server:
         )
         self.wire = Wire(app)
         self.admitted = []
+        self.content = b""
         self.answering = asyncio.Event()
         self.answering.set()
 
-    async def receive(self, sent):
-        """Send a request; returns the status, or None if the server disconnects."""
+    async def send(self, sent):
+        """Send a request; returns what is read of the answer."""
         length = [] if any(it[0] == "Content-Length" for it in sent.headers) else [("Content-Length", len(sent.body))]
         lines = [f"{name}: {value}" for name, value in (*sent.headers, *length, ("Connection", "close"))]
         head = "\r\n".join([f"{sent.method} {sent.target} HTTP/1.1", *lines, "", ""])
         reader, _ = await self.wire.connect(head.encode(errors="surrogateescape"), sent.body)
+        return reader
+
+    async def receive(self, sent):
+        """Send a request; returns the status, or None if the server disconnects."""
+        reader = await self.send(sent)
         async with asyncio.timeout(10):
             answer = await reader.read()
         return int(answer.split()[1]) if answer else None
@@ -58,7 +66,7 @@ class Server:
     async def _record(self, _, request):
         self.admitted.append((request.method, request.raw_path, await read_body(request)))
         await self.answering.wait()
-        return web.Response()
+        return web.Response(body=self.content)
 
 
 @pytest.fixture
@@ -145,6 +153,19 @@ async def test_concurrent_requests_of_one_user_are_limited(serve):
 
     assert (one_more, await of_another, set(await asyncio.gather(*handled))) == (429, 200, {200})
     assert await send() == 200
+
+
+@pytest.mark.fault("SE26")
+async def test_an_answer_counts_until_its_client_has_read_it(serve, monkeypatch):
+    monkeypatch.setattr(authentication, "MAX_CONCURRENT_REQUESTS", 1)
+    server = await serve()
+    server.content = bytes(LARGE)
+    slow = await server.send(signed(at=wall_time()))
+    await slow.readuntil(b"\r\n\r\n")
+
+    assert await server.receive(signed(at=wall_time())) == 429
+    assert len(await slow.read()) == LARGE
+    assert await server.receive(signed(at=wall_time())) == 200
 
 
 @pytest.mark.fault("SE35")

@@ -189,6 +189,8 @@ class JobServer(ScriptedServer):
         self.states = [state("SUCCEEDED", attempt())]
         self.output = {1: []}
         self.sentence = None
+        #: Why no compute environment could hold the submitted job; empty: one could.
+        self.warning = ""
         #: The number of further requests that are answered with 503.
         self.away = 0
         #: The state that follows a stop request.
@@ -239,7 +241,8 @@ class JobServer(ScriptedServer):
         self.requested.set()
         if self.is_mute:
             await asyncio.sleep(60)
-        return self.json(request, {"jobId": JOB, "jobName": "train"})
+        additions = {"batchq": {"warning": self.warning}} if self.warning else {}
+        return self.json(request, {"jobId": JOB, "jobName": "train"} | additions)
 
     async def _describe(self, request):
         self.described += 1

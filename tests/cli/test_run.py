@@ -64,6 +64,14 @@ ENDS = [
 ]
 
 
+async def test_a_job_that_no_environment_can_hold_is_run_with_a_warning(job_server):
+    job_server.warning = "Cannot start: requires 9,000 GiB of memory, and the largest environment has 8."
+
+    _, _, err = await run()
+
+    assert f"batchq: warning: {job_server.warning}" in err
+
+
 @pytest.mark.parametrize(("end", "status", "text"), ENDS, ids=lambda it: str(it)[:20])
 async def test_the_exit_status_is_that_of_the_job(job_server, end, status, text):
     job_server.states = [end]

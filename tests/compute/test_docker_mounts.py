@@ -204,7 +204,7 @@ async def test_a_failure_file_is_read_beside_folders_of_the_host(runtime, engine
     assert len(own) == 1, "the container that read the volume is removed"
 
 
-@pytest.mark.fault("SE19")
+@pytest.mark.fault("SE19", "SE81")
 @pytest.mark.parametrize(
     "line", ["ln -s /etc/passwd /out/failure", "mkdir /out/failure", "mkfifo /out/failure", "touch /out/failure"]
 )

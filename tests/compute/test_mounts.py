@@ -69,7 +69,7 @@ def test_a_permitted_path_is_mounted_as_its_target(allowed, policy, path, real):
     assert mounted == mount(f"{allowed}/{real}", read_only=True)
 
 
-@pytest.mark.fault("SE09")
+@pytest.mark.fault("SE09", "SE80")
 @pytest.mark.parametrize(
     ("path", "why"),
     [
@@ -110,6 +110,14 @@ def test_a_missing_path_is_refused_by_default(allowed):
     refuses(allowed / "a" / "b", by_default, "does not exist: create it, or submit the job with --create-host-paths")
     assert list(allowed.iterdir()) == []
     resolve(mount(allowed / "a" / "b", create=True), by_default)
+    assert (allowed / "a" / "b").is_dir()
+
+
+def test_a_server_with_the_option_creates_missing_paths(allowed):
+    settings = Settings(volumes=(allowed,), missing_host_paths=MissingHostPaths.CREATE)
+
+    resolve(mount(allowed / "a" / "b"), make_policy(settings))
+
     assert (allowed / "a" / "b").is_dir()
 
 

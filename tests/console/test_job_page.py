@@ -29,6 +29,7 @@ async def test_each_attempt_has_its_exit_code_and_a_link_to_its_log(browser):
     first = re.search(r'<tr id="attempt-1">(.*?)</tr>', page.body, re.DOTALL)[1]
     assert 'data-label="Exit code" class="number">7<' in first
     assert f"/ui/jobs/{job_id}/log?attempt=1" in page.page.links
+    assert "Containers of attempt" not in page.text
 
 
 async def test_a_running_job_can_be_stopped_and_paused(browser):

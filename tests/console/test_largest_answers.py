@@ -7,6 +7,7 @@ page holds the loop for a few milliseconds at a time; the bound is far above, an
 import asyncio
 import gzip
 import re
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing
 from functools import partial
@@ -26,6 +27,7 @@ from batchq.store.log_files import LogFiles
 pytestmark = pytest.mark.fault("SE71")
 MAX_BYTES = 8 * 2**20  # of any page, before compression
 MAX_HELD = 0.1  # seconds of CPU
+MAX_HELD_BYTES = 3 * MAX_BYTES  # for one page: its text, its lines, and what the client has received
 
 LOGS = {
     "colours": ["\x1b[1;2;3;4;7;38;5;46ma\x1b[mb" * 103] * 600,
@@ -109,6 +111,21 @@ async def test_no_output_of_a_job_makes_a_page_large_or_holds_the_loop(browser, 
 async def test_many_logs_of_one_user_at_once_do_not_hold_the_loop(browser, tmp_path):
     job_id = await job_with_log(browser, tmp_path / "data", LOGS["colours"])
     await check(browser, *[f"/ui/jobs/{job_id}/log?tail=2000"] * 12)
+
+
+@pytest.mark.parametrize("kind", ["around", "hits around"])
+async def test_no_search_holds_many_bytes(browser, tmp_path, kind):
+    """Counts the bytes that the server and the client of one page allocate. Lines are cut as they are read."""
+    job_id = await job_with_log(browser, tmp_path / "data", LOGS[kind])
+    url = f"{browser.url}/ui/jobs/{job_id}/log?q=hit"
+    await asyncio.to_thread(load, url)
+    tracemalloc.start()
+    try:
+        await asyncio.to_thread(load, url)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MAX_HELD_BYTES
 
 
 ARGUMENTS = [f"{number:04}" for number in range(2_900)]  # of a definition just below 24 KiB

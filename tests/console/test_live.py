@@ -103,6 +103,14 @@ async def test_a_page_that_is_older_than_the_newest_change_gets_a_hint_that_conc
     assert "queues" not in hint
 
 
+@pytest.mark.fault("SE74")
+async def test_a_last_hint_that_is_not_a_number_is_ignored(browser):
+    """A browser sends it again with each connection, so a refusal would end its updates."""
+    async with stream_of(browser, "/ui/live", **{"Last-Event-ID": "1" * 5000}) as stream:
+        job_id = await browser.submit()
+        await stream.of_job(job_id)
+
+
 async def test_a_browser_that_connects_again_names_the_last_hint(browser):
     await browser.wait_for(await browser.submit(), "SUCCEEDED")
     newest = await number_of(browser)

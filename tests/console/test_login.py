@@ -50,12 +50,18 @@ class Visitor:
 
     async def call(self, operation, members, *, user="ada"):
         """Send a request that is signed with the user's key, and return the answer."""
-        key, body = self.keys[user], json.dumps(members).encode()
-        headers = {"Content-Type": "application/json"}
-        request = AWSRequest("POST", f"{self.url}/v1/{operation}", headers=headers, data=body)
+        return await self._send("POST", f"/v1/{operation}", json.dumps(members).encode(), user)
+
+    async def get(self, path, *, user="ada"):
+        """The answer to a GET that is signed with the user's key."""
+        return await self._send("GET", path, b"", user)
+
+    async def _send(self, method, path, body, user):
+        key, headers = self.keys[user], {"Content-Type": "application/json"}
+        request = AWSRequest(method, self.url + path, headers=headers, data=body)
         SigV4Auth(Credentials(key.id, key.secret), "batch", "us-east-1").add_auth(request)
         sent = dict(request.headers.items())
-        async with self.browser._session.post(request.url, data=body, headers=sent) as answer:
+        async with self.browser._session.request(method, request.url, data=body, headers=sent) as answer:
             assert answer.status == 200, await answer.text()
             return await answer.json()
 

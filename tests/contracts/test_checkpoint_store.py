@@ -26,7 +26,7 @@ class Disk:
         self.root = root
 
     async def folder(self, job=JOB):
-        return self.store.directory(job) or (await self.store.prepare(job, ended=True)).path
+        return await self.store.directory(job) or (await self.store.prepare(job, ended=True)).path
 
     async def write(self, name, *, at=NOON, size=3, job=JOB):
         path = (await self.folder(job)) / name
@@ -52,7 +52,7 @@ def disk(request, tmp_path):
 
 
 async def test_a_job_without_a_directory_has_no_checkpoints(disk):
-    assert disk.store.directory(JOB) is None
+    assert await disk.store.directory(JOB) is None
     assert await disk.names() == []
     assert await disk.store.jobs(after=None, limit=10) == ()
 
@@ -267,7 +267,7 @@ async def test_an_empty_directory_is_deleted_with_its_last_entry(disk):
     await disk.store.discard_except(JOB, [])
     await disk.store.discard_except(JOB, [])
 
-    assert disk.store.directory(JOB) is None
+    assert await disk.store.directory(JOB) is None
     assert [it for it in disk.root.iterdir() if not it.name.startswith(".")] == []
 
 
@@ -294,7 +294,7 @@ async def test_jobs_with_a_directory_are_read_in_pages(disk):
 @pytest.mark.parametrize("bad", ["", "..", "../etc", "a/b", ".deleted", "a\n", "a\0", "x" * 200])
 async def test_an_id_that_is_not_one_component_of_a_path_is_refused(disk, bad):
     with pytest.raises(Invalid):
-        disk.store.directory(bad)
+        await disk.store.directory(bad)
     for call in (
         disk.store.prepare(bad, ended=True),
         disk.store.discard(bad, ["x"]),

@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.ids import Tag
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running
-from tests.domain.lives import after, exited, placed, runnable, running
+from tests.domain.lives import after, exited, placed, runnable, running, succeeded
 from tests.domain.part_lives import app, ends, runs, sidecar, task_job
 from tests.support.builders import NOON
 
@@ -44,6 +44,10 @@ def test_an_attempt_ended_since_the_survey_began_is_not_lost():
     job = after(before, exited(1), placed())
 
     assert reconciled(job, expected=[before.tag]) == ((), (do.StartContainer(tag=job.tag),), ())
+
+
+def test_a_job_without_an_attempt_under_way_has_no_running_container():
+    assert tags_running(succeeded()) == tags_running(runnable()) == ()
 
 
 FIRST = running(attempts=2)

@@ -267,8 +267,8 @@ class SweepHarness:
                 await checkpoints.sweep(suspended=lambda: self.suspended)
 
     def names(self, job_id):
-        folder = self.files.directory(job_id)
-        return None if folder is None else sorted(it.name for it in folder.iterdir())
+        folder = self.files._root / job_id
+        return sorted(it.name for it in folder.iterdir()) if folder.exists() else None
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.service.waiting import reaches
 from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
@@ -75,7 +73,12 @@ class JobServer:
         ]
 
     def wait_for(self, job_id: str, *statuses: str) -> dict[str, Any]:
-        return reaches(self.batch, job_id, *statuses)
+        """Wait until the job has one of these statuses. Returns its description; the failure shows the server's log."""
+        try:
+            return reaches(self.batch, job_id, *statuses)
+        except AssertionError as error:
+            error.add_note(f"{self.service.containers()}\n{self.service.log.read_text()[-5000:]}")
+            raise
 
     def stored_output(self, job_id: str) -> Iterator[str]:
         """The stored lines of a job's last attempt, page by page."""
@@ -112,21 +115,20 @@ class JobServer:
 
 
 @contextmanager
-def job_server(directory: Path, engine_url: str | None = None, *flags: str) -> Iterator[JobServer]:
-    """None: the engine of DOCKER_HOST, where no container may remain. `flags`: further ones of the server."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("BATCHQ_SURVEY_EVERY", "1")
-        if engine_url is not None:
-            environment.setenv("DOCKER_HOST", engine_url)
-            environment.setenv("BATCHQ_NETWORK", "bridge")  # the bridge of a killed engine would remain
-        with serving(directory / "data", "--stop-grace", "2", "--min-timeout", "1", *flags) as service:
-            try:
-                yield (server := JobServer(service, ContainerRecords(directory / "records")))
-                server.until(lambda: engine_url is not None or not service.containers())
-            finally:
-                if engine_url is None:
-                    service.stop()
-                    service.remove_containers()
+def job_server(directory: Path, engine_url: str | None = None, *more: str) -> Iterator[JobServer]:
+    """None: the engine of DOCKER_HOST, where no container may remain. `more`: further flags of the server."""
+    settings = ["BATCHQ_SURVEY_EVERY=1"]
+    if engine_url is not None:
+        settings.append("BATCHQ_NETWORK=bridge")  # the bridge of a killed engine would remain
+    flags, under = ("--stop-grace", "2", "--min-timeout", "1", *more), ("env", *settings)
+    with serving(directory / "data", *flags, under=under, engine_url=engine_url) as service:
+        try:
+            yield (server := JobServer(service, ContainerRecords(directory / "records")))
+            server.until(lambda: engine_url is not None or not service.containers())
+        finally:
+            if engine_url is None:
+                service.stop()
+                service.remove_containers()
 
 
 def outcomes(job: dict[str, Any]) -> list[tuple[int | None, str]]:

@@ -140,14 +140,15 @@ def sagemaker(operation, **members):
 
 
 @contextmanager
-def serve(data):
-    """A server with simulated containers in a thread, and a key for each user."""
+def serve(data, **changes):
+    """A server with simulated containers in a thread, and a key for each user. `changes`: of its settings."""
     data.mkdir(mode=0o700)
     AccountsFile(data).change(lambda _: PEOPLE)
     keys = {name: new_key(name, wall_time()) for name in PEOPLE.users}
     for key in keys.values():
         AccessKeyFile(data).add(key)
-    settings = Settings(data=data, port=0, runtime=Runtime.SIMULATED, auth=Auth.SIGV4, requests_per_second=1_000_000)
+    fixed = {"data": data, "port": 0, "runtime": Runtime.SIMULATED, "auth": Auth.SIGV4}
+    settings = Settings(**fixed, requests_per_second=1_000_000, **changes)
     begun = Future()
     with ThreadPoolExecutor(1) as pool:
         served = pool.submit(asyncio.run, _serve(settings, begun))

@@ -11,6 +11,7 @@ from batchq.compute.simulated.script import Script
 from tests.roles.people import MODELARTS, Request, sagemaker
 from tests.roles.resources import absent, modelarts_job, training_job
 from tests.roles.test_pages import PageRow, Visitors
+from tests.service.job_queue import batchq
 
 BOTH = "a job has only the rights that both of you have"
 
@@ -69,31 +70,72 @@ def test_the_console_submits_what_another_user_wrote_only_after_it_has_named_the
     assert authors_of(server, headers["Location"].rpartition("/")[2]) == ["ada"]
 
 
-WAYS = {
+TRAINED = {"image": "batchq-test:latest", "queue": "still"}
+REQUESTS = {
     "sagemaker": lambda name: sagemaker("CreateTrainingJob", **training_job(name)),
     "modelarts": lambda name: Request(path=f"{MODELARTS}/training-jobs", body=modelarts_job(name)),
+    "training": lambda name: Request(path="/v2/training/jobs", body=TRAINED | {"name": name}),
 }
 
 
-@pytest.mark.fault("SE63")
-@pytest.mark.parametrize("dialect", WAYS)
-def test_an_equal_definition_of_another_user_is_not_used(server, dialect):
-    """An operator may register revisions in an admin's name, with the content that the admin's next job needs."""
+@pytest.fixture
+def shell(server, monkeypatch, tmp_path):
+    """Run a command as amy. Returns its status, the lines of stdout, and stderr."""
+    monkeypatch.setenv("BATCHQ_URL", server.url)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", server.keys["amy"].access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", server.keys["amy"].secret_key)
+    return batchq
 
-    def created(name):
-        assert server.send("amy", WAYS[dialect](name)).status < HTTPStatus.BAD_REQUEST
+
+@pytest.mark.fault("SE62")
+@pytest.mark.parametrize("command", ["submit", "run", "rerun"])
+def test_the_shell_names_the_author_before_the_order(server, shell, failed, command):
+    """The order is refused, so what is printed before the refusal was printed before the order."""
+    job, definition = failed
+    words = [job, "--new-queue", "none"] if command == "rerun" else ["-d", definition, "-q", "none"]
+
+    done = shell(command, *words)
+
+    notice, refusal = done.err.splitlines()
+    assert notice.endswith(f"by ada of account lab: {BOTH}")
+    assert "JobQueue none not found" in refusal
+    if command != "rerun":
+        named = f"job definition {definition}:1 {notice[notice.index('by ada') :]}"
+        assert notice.endswith(named)
+        assert named in shell(command, "-d", f"{definition}:1", "-q", "none").err
+
+
+@pytest.mark.fault("SE63")
+@pytest.mark.parametrize("way", [*REQUESTS, "submit IMAGE", "console"])
+def test_an_equal_definition_of_another_user_is_not_used(server, visitors, shell, way):
+    """An operator may register revisions in an admin's name, with the content that the admin's next job needs."""
+    image = f"lab/{way.replace(' ', '-').lower()}"
+
+    def create(name):
+        if way in REQUESTS:
+            assert server.send("amy", REQUESTS[way](name)).status < HTTPStatus.BAD_REQUEST
+        elif way == "console":
+            form = {"image": image, "name": name, "queue": "still", "invocation": str(uuid4())}
+            assert page(visitors, "amy", "POST /submit", form=form)[0] == HTTPStatus.SEE_OTHER
+        else:
+            assert shell("submit", image, "--name", name, "-q", "still").status == 0
+
+    def created(kind):
+        name = f"{way.replace(' ', '-')}-{kind}"
+        create(name)
         (row,) = server.send("amy", Request(path="/v1/batchq/listjobs", body={"jobNames": [name]})).content["jobs"]
         return row["jobId"], row["jobDefinition"]
 
-    _, ref = created(f"{dialect}-first")
+    _, ref = created("first")
     (first,) = server.do("amy", "DescribeJobDefinitions", jobDefinitions=[ref])["jobDefinitions"]
     members = {it: first[it] for it in ("jobDefinitionName", "type", "containerProperties")}
     server.do("oda", "RegisterJobDefinition", **members)
 
-    job, used = created(f"{dialect}-second")
+    job, used = created("second")
 
     (again,) = server.do("amy", "DescribeJobDefinitions", jobDefinitions=[used])["jobDefinitions"]
-    assert (again["revision"], again["batchq"]["author"]["user"]) == (first["revision"] + 2, "amy")
+    assert (again["containerProperties"], again["batchq"]["author"]["user"]) == (first["containerProperties"], "amy")
     assert authors_of(server, job) == []
 
 

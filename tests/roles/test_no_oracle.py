@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.roles.people import Request, batch, sagemaker
+from tests.roles.people import Request, batch, sagemaker, serve
 from tests.roles.resources import ARN, training_job
 
 OPERATIONS = {
@@ -134,3 +134,15 @@ def test_a_job_shows_its_owner_and_children_have_that_of_their_array(server, res
     (job,), children = (next(iter(server.send("cora", it).content.values())) for it in fields)
 
     assert [it["batchq"] for it in (job, *children)] == [{"user": "cy", "account": "team"}] * 3
+
+
+def test_a_refused_training_job_names_the_uri_and_no_path_of_the_server(tmp_path):
+    source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/in"}}
+    inputs = [{"ChannelName": "train", "DataSource": source}]
+    request = sagemaker("CreateTrainingJob", **training_job("a-job") | {"InputDataConfig": inputs, "Tags": []})
+    with serve(tmp_path / "data", s3_root=tmp_path / "s3") as server:
+        answer = server.send("ada", request)
+
+    assert answer.status == 400
+    assert b"'s3://bucket/in' is not " in answer.body
+    assert str(tmp_path).encode() not in answer.body

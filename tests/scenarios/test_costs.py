@@ -115,7 +115,7 @@ async def test_a_later_change_of_prices_does_not_change_the_cost(priced):
 
 async def test_kept_checkpoints_cost_storage_after_the_end(priced):
     job = await priced.start(tags={"batchq:checkpoints": "true"})
-    checkpoint = priced.checkpoints.directory(job) / "epoch-1.pt"
+    checkpoint = await priced.checkpoints.directory(job) / "epoch-1.pt"
     checkpoint.write_bytes(b"x" * 1024**2)
     os.utime(checkpoint, times=(priced.clock.now().timestamp(),) * 2)  # the simulated world takes the time from this
     await priced.finish(job, Status.SUCCEEDED)

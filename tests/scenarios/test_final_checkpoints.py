@@ -9,6 +9,7 @@ from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.enums import Status, StopProgress
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
+from batchq.store.checkpoint_files import READ_TIMEOUT
 from tests.support.builders import task
 from tests.support.scripts import Script, contained, lasting
 
@@ -58,7 +59,7 @@ async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
     done = await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
     assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
-    assert [it.name for it in world.checkpoints.directory(job).iterdir()] == ["step-1"]
+    assert [it.name for it in (await world.checkpoints.directory(job)).iterdir()] == ["step-1"]
 
 
 async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world):
@@ -91,7 +92,7 @@ async def test_a_clean_stop_deletes_the_directory(world):
 
     await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
-    assert world.checkpoints.directory(job) is None
+    assert await world.checkpoints.directory(job) is None
 
 
 async def test_checkpoints_from_after_the_final_one_are_kept_too(world):
@@ -127,7 +128,7 @@ async def test_a_queued_job_that_does_not_keep_its_checkpoints_loses_those_of_it
 
     await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
-    assert world.checkpoints.directory(job) is None
+    assert await world.checkpoints.directory(job) is None
 
 
 async def test_a_paused_job_keeps_its_newest_checkpoint_if_the_order_names_a_final_one(world):
@@ -212,6 +213,26 @@ async def test_a_job_whose_directory_cannot_be_read_is_stopped_in_time(world, mo
     assert await world.checkpoint_names(job) == ["step-1", "final"]
 
 
+@pytest.mark.fault("CK13")
+async def test_a_disk_that_hangs_delays_each_signal_and_the_end_by_one_read(simulated, monkeypatch):
+    job = await running(simulated, replace(EXITS_LATER, on_request=None), SIGNAL | SHORT)
+
+    async def hang(*_, **__):
+        await simulated.clock.sleep(READ_TIMEOUT)
+        raise StoreFailed("the disk does not answer")
+
+    with monkeypatch.context() as disk:
+        for call in ("entries", "mark", "metrics"):
+            disk.setattr(simulated.checkpoints, call, hang)
+        await simulated.terminate(job, checkpoint=True)
+        done = await simulated.wait_for(job, Status.FAILED, exit_codes=[0])
+
+    read, stop, slack = timedelta(seconds=READ_TIMEOUT), done.stop, timedelta(seconds=0.1)
+    assert stop.checkpoint_requested_at - stop.ordered_at <= read + slack
+    assert stop.signalled_at - stop.checkpoint_requested_at <= timedelta(seconds=2) + read + slack
+    assert simulated.clock.now() - done.stopped_at <= read + slack, "the end is reported late"
+
+
 @pytest.mark.fault("CK03")
 async def test_a_start_waits_until_the_directory_can_be_written(world, monkeypatch):
     with monkeypatch.context() as disk:
@@ -256,7 +277,7 @@ async def test_a_final_checkpoint_is_found_although_the_clock_is_set_while_it_is
 async def test_a_checkpoint_from_between_the_order_and_the_signal_is_not_the_final_one(world):
     job = await running(world, lasting(output=("ready",), on_request="final", request_delay=4))
     await world.crash_in_commit(world.terminate(job, checkpoint=True))
-    world.write_checkpoint(job, "automatic")
+    await world.write_checkpoint(job, "automatic")
 
     await world.boot()
 
@@ -288,14 +309,14 @@ async def test_a_container_finds_the_directory_in_its_environment(world):
     job = await world.submit(lasting(prints_environment=SHOWN), tags=CHECKPOINTS)
 
     await world.wait_for_output(job, MOUNT_POINT)
-    assert world.checkpoints.directory(job) is not None
+    assert await world.checkpoints.directory(job) is not None
 
 
 async def test_a_job_without_checkpoints_has_no_directory(world):
     job = await world.submit(Script(seconds=0))
 
     await world.wait_for(job, Status.SUCCEEDED)
-    assert world.checkpoints.directory(job) is None
+    assert await world.checkpoints.directory(job) is None
 
 
 async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):

@@ -296,7 +296,7 @@ WRITES = lasting(output=("ready",), checkpoints=("step-1",), on_request="final")
 
 async def test_a_terminate_that_takes_over_a_pause_keeps_the_final_checkpoint_of_the_pause(world):
     job = await world.start(WRITES, tags=SIGNAL)
-    (world.checkpoints.directory(job) / "metrics.jsonl").write_text("{}\n")
+    (await world.checkpoints.directory(job) / "metrics.jsonl").write_text("{}\n")
     await world.pause(job)
     await world.wait_for_checkpoint(job, "final")
     await world.sleep(1)  # the checkpoint is older than the order, and not complete yet
@@ -306,7 +306,7 @@ async def test_a_terminate_that_takes_over_a_pause_keeps_the_final_checkpoint_of
     done = await world.wait_for(job, Status.FAILED, is_terminated=True)
     await world.wait_until_idle()
     assert done.stop.final_checkpoint == "final"
-    assert sorted(it.name for it in world.checkpoints.directory(job).iterdir()) == ["final", "metrics.jsonl"]
+    assert sorted(it.name for it in (await world.checkpoints.directory(job)).iterdir()) == ["final", "metrics.jsonl"]
 
 
 async def test_a_terminate_that_takes_over_a_pause_applies_its_grace_period(world):
@@ -374,11 +374,13 @@ async def test_the_final_checkpoint_of_a_paused_task_is_found_after_its_end(worl
     assert (paused.stop_orders[0].final_checkpoint, paused.stop_orders[0].checkpoint_error) == ("final", None)
 
 
-async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_clock_was_set_back(world):
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the_clock_was_set(world, seconds):
     job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
-    world.step_disk_clock(-3600)
+    world.step_disk_clock(seconds)
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.held)
+    paused = await world.wait_until(job, lambda it: it.held)
+    assert paused.stop_orders[0].final_checkpoint == "final"
 
     await world.resume(job)
 
@@ -391,7 +393,7 @@ async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the
     world.step_disk_clock(-3600)
     await world.pause(job)
     await world.wait_until(job, lambda it: it.held)
-    folder = world.checkpoints.directory(job)
+    folder = await world.checkpoints.directory(job)
     folder.with_name(f"{job}.marks").unlink()
 
     await world.resume(job)
@@ -424,7 +426,7 @@ async def test_the_next_attempt_continues_from_a_checkpoint_that_was_not_complet
     await world.pause(job)
     await world.wait_for_checkpoint(job, "final")
     await world.sleep(1)
-    world.write_checkpoint(job, "later")
+    await world.write_checkpoint(job, "later")
     await world.wait_until(job, lambda it: it.held)
 
     await world.resume(job)

@@ -10,8 +10,8 @@ from batchq.domain.ids import child_id
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import StreamOrder, StreamQuery
 from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
-from tests.support.builders import ADMIN, job_id
-from tests.support.scripts import LASTING, Script, lasting
+from tests.support.builders import ADMIN, gang, job_id, task
+from tests.support.scripts import LASTING, Script, contained, lasting
 
 NETWORK = Network.BRIDGE  # which each account may have, and the host's not
 LOOSE, TIGHT = ContainerPolicy(), ContainerPolicy(root=False)
@@ -104,10 +104,25 @@ async def test_a_container_started_before_a_crash_continues(world, ada):
 BY_ADA = REFUSED.removesuffix(".") + " of ada, who wrote what the job runs."
 
 
+def _run_by(name, user):
+    container = contained(name, Script())
+    return replace(container, spec=replace(container.spec, user=user))
+
+
+#: Of two containers the second one runs as root.
+WITH_ROOT = task(_run_by("app", "1000"), _run_by("side", "0"))
+FORMS = {
+    "container": {},
+    "array": {"array_size": 2},
+    "task": {"task": WITH_ROOT},
+    "gang": {"nodes": gang(2, each=WITH_ROOT)},
+}
+
+
 @pytest.mark.fault("SE60")
-@pytest.mark.parametrize("array_size", [None, 2])
-async def test_a_job_of_an_admin_has_no_right_that_the_author_of_its_definition_lost(world, ada, array_size):
-    submission = replace(await world.submission(Script(), **AS_ROOT), array_size=array_size)
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_job_of_an_admin_has_no_right_that_the_author_of_its_definition_lost(world, ada, form):
+    submission = await world.submission(Script(), **FORMS[form], **AS_ROOT)
     blocker = await world.start(Script(seconds=60, on_term=1, output=("ready",)), **AS_ROOT)
     job = (await world.submissions.submit(submission, caller=ADMIN)).id
 
@@ -117,7 +132,7 @@ async def test_a_job_of_an_admin_has_no_right_that_the_author_of_its_definition_
     await world.terminate(blocker)
 
     await world.wait_for(job, Status.FAILED)
-    (attempt,) = (await world.job(job if array_size is None else child_id(job, 0))).attempts
+    (attempt,) = (await world.job(child_id(job, 0) if form == "array" else job)).attempts
     assert attempt.reason == BY_ADA
 
 

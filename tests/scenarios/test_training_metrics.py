@@ -64,7 +64,7 @@ async def test_metrics_are_saved_although_the_server_is_killed_before(world):
 async def test_metrics_jsonl_wins_over_the_log(world):
     job = await world.submit(lasting(output=OUTPUT), tags={"batchq:checkpoints": "true"} | RULE)
     await world.wait_for_output(job, "done")
-    folder = world.checkpoints.directory(job)
+    folder = await world.checkpoints.directory(job)
     (folder / "metrics.jsonl").write_text('{"loss": 0.9, "step": 1}\n{"loss": 0.25, "lr": true, "name": "x"}\n{"los')
 
     assert await values(world, job) == {"loss": 0.25, "step": 1}
@@ -78,7 +78,7 @@ async def test_a_link_in_place_of_metrics_jsonl_is_not_followed(world, tmp_path)
     secret.write_text('{"secret": 7}\n')
     job = await world.submit(lasting(output=OUTPUT), tags={"batchq:checkpoints": "true"})
     await world.wait_for_output(job, "done")
-    (world.checkpoints.directory(job) / "metrics.jsonl").symlink_to(secret)
+    (await world.checkpoints.directory(job) / "metrics.jsonl").symlink_to(secret)
 
     assert await values(world, job) == {"loss": 0.5, "epoch": 2}
 

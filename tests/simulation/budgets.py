@@ -136,6 +136,11 @@ class BudgetChecks(Checks):
             if run_time(it, self._times.now()) > ran:
                 self.fail("BU6 an attempt costs what its container ran", after, f"{it} and not {ran}")
 
+    def charges_now(self) -> bool:
+        """Whether an attempt under way is charged to a budget."""
+        priced = [it for it in self.jobs.values() if it.attempt is not None and it.spec.prices is not None]
+        return any(_covers(key, it) for key in self.budgets for it in priced)
+
     def _most(self, job: Job, at: datetime) -> Decimal:
         """The most that the active attempt of a job can have cost: its containers have run so long."""
         assert job.attempt is not None

@@ -111,7 +111,7 @@ class CheckpointChecks(Checks):
             return
         wrote = {it.path.name for it in self._complete(job_id)}
         finals, answers = _finals(job), self._answers(job)
-        if not _keeps(job) and not self._may_remain(job, set(names), answers | finals):
+        if not _keeps(job) and not self._may_remain(job, set(names), answers | finals | self._late_starts(job)):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
         if not _keeps(job) and _names_final(job) and wrote and not names:
             self.fail("I35 an order with a final checkpoint keeps one", job_id, f"{wrote} {job}")
@@ -126,6 +126,14 @@ class CheckpointChecks(Checks):
             return set()
         last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
         return {it.path.name for it in last if not it.path.name.startswith(AT_START)}
+
+    def _late_starts(self, job: Job) -> set[str]:
+        """The checkpoints of containers that started after another container got the request for a final one."""
+        if not any(it.final_checkpoint_requested for it in job.stop_orders):
+            return set()
+        requested_at = min(_requested_at(order) for order in job.stop_orders if order.final_checkpoint_requested)
+        last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
+        return {it.path.name for it in last if it.container.launch.tag.container_key and it.at >= requested_at}
 
     def _may_remain(self, job: Job, names: set[str], kept: set[str]) -> bool:
         """Without a final checkpoint that was requested or named, one checkpoint remains: the newest."""

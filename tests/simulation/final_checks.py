@@ -79,7 +79,8 @@ async def check(world) -> None:
     await _check_store(world)
     await world.invariants.budgets.check_end(world)
     await _check_logs(world)
-    world.invariants.checkpoints.check_end(world.checkpoints.directory)
+    directories = {job_id: await world.checkpoints.directory(job_id) for job_id in world.invariants.jobs}
+    world.invariants.checkpoints.check_end(directories.get)
 
 
 async def until(world, holds, ends: datetime) -> None:

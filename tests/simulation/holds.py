@@ -15,6 +15,7 @@ from batchq.ports.jobs import Changes
 from batchq.services.jobs import JobService
 from tests.simulation.resource_checks import CATALOG_DELAY
 from tests.simulation.run_log import Checks, RunLog
+from tests.simulation.submissions import FAIR
 from tests.support.builders import ADMIN
 
 HOLDS = ("hold", "pause")
@@ -73,10 +74,15 @@ class HoldChecks(Checks):
             array = None if job.child is None else self.jobs.get(job.child.parent)
             if array is not None and array.hold is not None and array.id not in released and job.times_held == 0:
                 self.fail("I29 a child of a held array is not placed", job, job)
+            self.run_log.counts["fair share: placements beside a paused job"] += self._is_beside_paused(job)
         for job in changes.updated:
             before = self.jobs.get(job.id)
             if before is not None:
                 self._check_pause(before, job)
+
+    def _is_beside_paused(self, placed: Job) -> bool:
+        others = (it for it in self.jobs.values() if it.id != placed.id and it.spec.queue == placed.spec.queue)
+        return placed.spec.queue == FAIR and any(it.hold is not None and it.status not in FINISHED for it in others)
 
     def held(self, what: str, job_id: JobId) -> None:
         """A request was acknowledged."""

@@ -52,6 +52,7 @@ class Interventions:
 
     def between_servers(self) -> None:
         """Restore the data, or remove a container that runs."""
+        self._run_log.counts["downtimes under a budget"] += self._world.invariants.budgets.charges_now()
         if self._choices.absences.random() < self._choices.absence_rate:
             self._remove_running_container()
         self._restore()
@@ -101,6 +102,7 @@ class Interventions:
                 await self._world.clock.sleep(1)
             self._run_log.write("the engine is disconnected")
             self._run_log.counts["absences"] += 1
+            self._run_log.counts["absences under a budget"] += self._world.invariants.budgets.charges_now()
             faults.unreachable = True
             await self._world.clock.sleep(rng.uniform(0, 4))
             vanish = self._remove_running_container

@@ -118,7 +118,7 @@ class RandomScenario:
         known = [it for it in self._invariants.jobs.values() if it.status not in FINISHED]
         if known:
             job = self._choices.world.choice(known)
-            part = self._choices.world.choice(job.spec.nodes.keys)
+            part = self._choices.world.choice(list(job.spec.nodes.containers))
             tag = Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part)
             self._machine.engine.foreign_names.add(tag)
 

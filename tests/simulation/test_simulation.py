@@ -1,6 +1,7 @@
 """Every invariant holds in random runs with faults. `make simulate` runs thousands more seeds."""
 
 import inspect
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.script import Script
 from batchq.domain import events as on
+from batchq.domain.access.audit import DONE, record_of
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import JobOutcome
 from batchq.domain.enums import Outcome, Status, StopKind
@@ -20,11 +22,12 @@ from tests.simulation.bulk_stops import BulkStopChecks
 from tests.simulation.cases import HANDLES_SIGNAL, SUCCEEDED, Case, CaseRun, End
 from tests.simulation.choices import Choices
 from tests.simulation.fault_sweep import crashes, crashes_at, run_case, transaction_faults
+from tests.simulation.history_checks import AuditChecks
 from tests.simulation.random_scenario import OperatorScenario
 from tests.simulation.run import run_checked, run_seed, simulate
 from tests.simulation.run_log import MESSAGE_REJECTED, RunLog
 from tests.support import builders
-from tests.support.builders import NOON
+from tests.support.builders import ADMIN, NOON
 
 SEEDS, ATTENDED, PER_TEST = 2000, 200, 25
 QUICK = 5  # seeds of `make check`
@@ -51,6 +54,30 @@ def test_every_invariant_holds_with_force_fail_and_deletion(seeds):
     assert [it.failure for it in results if it.failure] == []
     assert sum(it.counts["forced"] for it in results) > len(seeds)
     assert sum(it.counts["forgotten"] for it in results) > len(seeds) / 10
+
+
+#: What random runs must contain, by the counts of a run. A change of the choices may remove one of them silently.
+DIMENSIONS = (
+    "downtimes under a budget",
+    "absences under a budget",
+    "attempts charged until a survey",
+    "clock settings",
+    "disk clock settings before a final checkpoint",
+    "final checkpoints",
+    "restores with paused jobs",
+    "drains",
+    "fair share: placements beside a paused job",
+    "machine restarts in a pause",
+    "attempts paused",
+    "attempts resumed",
+)
+
+
+@pytest.mark.exhaustive
+def test_a_hundred_random_runs_have_every_dimension():
+    counts = sum((run_checked(seed).counts for seed in range(40, 140)), Counter())
+
+    assert [it for it in DIMENSIONS if counts[it] < 3] == []
 
 
 def test_a_seed_repeats_its_run():
@@ -113,6 +140,19 @@ def test_a_crash_at_any_point_of_a_crossing_changes_nothing(case):
 @pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
 def test_a_failed_commit_of_a_crossing_changes_nothing(case):
     assert [run_case(case, planned) for planned in transaction_faults(case)]
+
+
+@pytest.mark.parametrize("part", ["", "#1", ".side", "#1.side"])
+async def test_an_order_to_a_part_of_a_job_is_an_order_to_the_job(part):
+    before = builders.job(status=Status.RUNNING)
+    order = builders.stop(user="ada")
+    run_log = RunLog()
+    record = record_of(ADMIN, at=NOON, resource=f"job/{before.id}{part}", outcome=DONE)
+    changes = Changes(updated=(replace(before, stop_orders=(order,)),), audit_records=(record,))
+
+    AuditChecks(jobs={before.id: before}, run_log=run_log).written(changes)
+
+    assert run_log.failure is None
 
 
 CANCEL = StopRequest(kind=StopKind.CANCEL, reason="enough")

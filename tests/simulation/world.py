@@ -13,6 +13,7 @@ from batchq.compute.simulated.engine import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId
+from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from tests.simulation.checkpoints import ObservedCheckpoints
@@ -161,6 +162,8 @@ class World:
             self._disk_clock.set(self._disk_clock.skew + step)
             self.run_log.write(f"the clock of the disk is set by {step.total_seconds():.0f}")
             self.run_log.counts["disk clock settings"] += 1
+            awaited = any(map(any_awaits_checkpoint, self.invariants.jobs.values()))
+            self.run_log.counts["disk clock settings before a final checkpoint"] += awaited
 
     def _disk_time(self) -> datetime:
         return self._shown_by_disk(self.clock.now())

@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -56,7 +57,7 @@ async def test_links_that_lead_out_are_neither_measured_nor_followed(store, fold
     await store.discard_except(JOB, [])
 
     assert (found.name, found.size_bytes) == ("a", 0)
-    assert store.directory(JOB) is None
+    assert await store.directory(JOB) is None
 
 
 @pytest.mark.fault("CK04")
@@ -126,7 +127,7 @@ async def test_of_very_many_entries_some_are_listed_and_all_are_deleted(store, f
 
     assert len(await store.entries(JOB, ended=True)) == 20
     await store.discard_except(JOB, [])
-    assert store.directory(JOB) is None
+    assert await store.directory(JOB) is None
 
 
 @pytest.mark.fault("CK06")
@@ -182,7 +183,7 @@ async def test_a_directory_without_permissions_is_deleted(store, folder):
     await store.entries(JOB, ended=True)
     await store.discard_except(JOB, [])
 
-    assert store.directory(JOB) is None
+    assert await store.directory(JOB) is None
 
 
 @pytest.mark.fault("CK03")
@@ -225,9 +226,16 @@ async def test_a_disk_that_hangs_ends_each_read_and_each_mark_with_an_error(stor
     answer = threading.Event()
     monkeypatch.setattr(checkpoint_files, "READ_TIMEOUT", 0.05)
     monkeypatch.setattr(checkpoint_files, "_names", lambda *_: iter(()) if answer.wait(60) else None)
+    monkeypatch.setattr(Path, "is_dir", lambda _: answer.wait(60))
     moment = Moment(attempt=1, mark=Mark.STOP)
+    calls = (
+        store.directory(JOB),
+        store.entries(JOB, ended=True),
+        store.mark(JOB, moment),
+        store.prepare(JOB, ended=True),
+    )
     try:
-        for call in (store.entries(JOB, ended=True), store.mark(JOB, moment), store.prepare(JOB, ended=True)):
+        for call in calls:
             with pytest.raises(StoreFailed, match="does not answer within"):
                 await call
     finally:

@@ -151,7 +151,7 @@ def _containers(changes: Mapping[str, Any]) -> tuple[AttemptContainer, ...]:
         if order.kind in STOPS_ATTEMPT:
             stopping = {"stop_ordered": True, "steps": order.steps, "killed_at": order.killed_at}
     state = {"state": AttemptContainerState(changes["status"]), "started_at": changes.get("started_at")}
-    return tuple(AttemptContainer(key=key, **state, **stopping) for key in changes["spec"].nodes.keys)
+    return tuple(AttemptContainer(key=key, **state, **stopping) for key in changes["spec"].nodes.containers)
 
 
 def child(of: Job, index: int, **changes: Any) -> Job:

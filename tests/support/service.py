@@ -49,7 +49,8 @@ class Service:
     """A `batchq serve` that can be stopped, killed and started again, with the same data on the same port.
 
     `extra` are further flags; `under` is a command that runs the server, for example `prlimit --nofile=64`. `bundle` is
-    the file of the authority that issued its certificate, and `key` the default key of its clients.
+    the file of the authority that issued its certificate, and `key` the default key of its clients. `engine_url` is
+    that of its engine; None: DOCKER_HOST names the engine.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Service:
         under: Sequence[str] = (),
         bundle: Path | None = None,
         key: Sequence[str] = ANY_KEY,
+        engine_url: str | None = None,
     ) -> None:
         self.data = data
         self.log = data.parent / f"{data.name}.log"
         self._extra = extra
-        self._under = under
+        self._under = under if engine_url is None else ("env", f"DOCKER_HOST={engine_url}", *under)
+        self._engine_url = engine_url
         self.trust = bundle and ssl.create_default_context(cafile=bundle)
         self._bundle = bundle
         self._key = key
@@ -133,12 +136,12 @@ class Service:
     def containers(self) -> list[dict[str, Any]]:
         """The containers of the jobs on the engine, in any state."""
         labels = [f"io.batchq.instance={self.instance}", "io.batchq.job"]
-        with closing(docker_api()) as engine:
+        with closing(docker_api(self._engine_url)) as engine:
             return engine.containers(all=True, filters={"label": labels})
 
     def remove_containers(self) -> None:
         """Remove the containers, networks and volumes of a server that is not started again."""
-        with closing(docker_api()) as engine:
+        with closing(docker_api(self._engine_url)) as engine:
             ours = {"label": f"io.batchq.instance={self.instance}"}
             end = time.monotonic() + PATIENCE
             while left := engine.containers(all=True, filters=ours):

@@ -320,9 +320,9 @@ class World:
         else:
             self._disk_clock.step(seconds)
 
-    def write_checkpoint(self, job_id: JobId, name: str) -> None:
+    async def write_checkpoint(self, job_id: JobId, name: str) -> None:
         """Write a checkpoint of the job, as its program does."""
-        folder = self.checkpoints.directory(job_id)
+        folder = await self.checkpoints.directory(job_id)
         assert folder is not None, f"{job_id} has no checkpoint directory"
         (folder / name).write_text("x")
         if self.virtual:

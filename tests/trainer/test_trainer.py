@@ -22,7 +22,7 @@ def engine(docker_engine, tmp_path_factory):
 def runs(engine, tmp_path_factory):
     image = ensure_image()
     data = tmp_path_factory.mktemp("trainer") / "data"
-    with serving(data, "--network", "host", under=["env", f"DOCKER_HOST={engine.url}"]) as service:
+    with serving(data, "--network", "host", engine_url=engine.url) as service:
         yield Runs(service, data.with_name("data-checkpoints"), image=image)
         service.remove_containers()
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -62,6 +63,15 @@ class TrainingDialect(Struct, frozen=True):
         return stored if stored.get("dialect") == self.name else {}
 
 
+@cache
+def root_names(root: Path) -> tuple[str, str]:
+    """The folder as it was configured, and without links.
+
+    It is read once, at the start of the server: on a file system that hangs it would hold the event loop.
+    """
+    return str(root), os.path.realpath(root)
+
+
 class BucketFolders(Struct, frozen=True):
     """The folders of this machine that stand for buckets. Callers know their URIs only, and receive no path."""
 
@@ -79,8 +89,7 @@ class BucketFolders(Struct, frozen=True):
 
     def shown(self, text: str) -> str:
         """The text with the URI of each folder below the root: `/srv/s3/b/k` as `s3://b/k`."""
-        names = () if self.root is None else (str(self.root), os.path.realpath(self.root))
-        for name in names:
+        for name in () if self.root is None else root_names(self.root):
             text = text.replace(f"{name}/", self.scheme) if name != "/" else text
         return text
 

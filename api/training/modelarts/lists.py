@@ -83,7 +83,7 @@ class _Selection(Struct, frozen=True, kw_only=True):
 
 
 async def search_modelarts_jobs(
-    context: Parts, body: TrainingJobSearch, *, project: str, caller: Caller
+    parts: Parts, body: TrainingJobSearch, *, project: str, caller: Caller
 ) -> TrainingJobsResponse:
     """Carry out a search. Raises ModelArtsRefusal for an unsupported filter or order."""
     if body.sort_by not in {None, "", "create_time"}:
@@ -91,13 +91,13 @@ async def search_modelarts_jobs(
     order = body.order or "desc"
     if order not in {"asc", "desc"}:
         raise ModelArtsRefusal(INVALID_PARAMETER, "order", solution="Use asc or desc.")
-    found = await _matching(context, _selection(context, body, project=project), caller)
+    found = await _matching(parts, _selection(parts, body, project=project), caller)
     if order == "asc":
         found.reverse()
     limit, offset = body.limit or DEFAULT_LIMIT, body.offset or 0
     page = found[offset * limit : (offset + 1) * limit]
-    described = await context.jobs.describe(page, caller=caller)
-    items = tuple(describe_modelarts_job(context, job) for job in described)
+    described = await parts.jobs.describe(page, caller=caller)
+    items = tuple(describe_modelarts_job(parts, job) for job in described)
     return TrainingJobsResponse(
         total=len(found),
         count=len(items),
@@ -112,12 +112,12 @@ async def search_modelarts_jobs(
     )
 
 
-async def _matching(context: Parts, wanted: _Selection, caller: Caller) -> list[JobId]:
+async def _matching(parts: Parts, wanted: _Selection, caller: Caller) -> list[JobId]:
     """The ids of the matching jobs, newest first."""
     found: list[JobId] = []
     query, searched = wanted.query, 0
     while searched < MAX_SEARCHED:
-        page = await context.search.search(query, caller=caller)
+        page = await parts.search.search(query, caller=caller)
         found += [job.id for job in page.jobs if all(matches(job) for matches in wanted.predicates)]
         if page.next is None:
             break
@@ -126,14 +126,14 @@ async def _matching(context: Parts, wanted: _Selection, caller: Caller) -> list[
     return found
 
 
-def _selection(context: Parts, body: TrainingJobSearch, *, project: str) -> _Selection:
+def _selection(parts: Parts, body: TrainingJobSearch, *, project: str) -> _Selection:
     selection = JobSelection(definitions=frozenset({f"{definition_prefix(project)}_*"}))
     predicates: list[Predicate] = [lambda job: not DIALECT.is_deleted(job)]
     if body.workspace_id:
         predicates.append(lambda job: workspace_of(job) == body.workspace_id)
     if body.train_type not in {None, "", "job"}:
         predicates.append(lambda _: False)
-    value_of = {**_VALUES, "phase": lambda job: job_phases(context, TrainingJobView(job)).phase}
+    value_of = {**_VALUES, "phase": lambda job: job_phases(parts, TrainingJobView(job)).phase}
     for condition in body.filters or ():
         values = [value for value in condition.value or () if value]
         if not values:  # the vendor: an empty value is no condition

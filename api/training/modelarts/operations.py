@@ -112,38 +112,38 @@ dialect = dialect_of(operations, profile=lambda _: PROFILE)
 
 
 @operations.add("ModelArts.CreateTrainingJob", "POST", JOBS, Permission.SELF, status=HTTPStatus.CREATED)
-async def create_modelarts_job(context: Parts, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
+async def create_modelarts_job(parts: Parts, call: Call[CreateTrainingJob]) -> TrainingJobResponse:
     """Creates a training job."""
     body, caller, project = call.input, call.caller, call.path["project"]
-    queue = context.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_QUEUE))
+    queue = parts.catalog.queues_of(caller).get(QueueName(body.spec.resource.pool_id or DEFAULT_QUEUE))
     if queue is None:
         raise ModelArtsRefusal(
             INVALID_PARAMETER, "spec.resource.pool_id", solution="It must be the name of a job queue."
         )
-    settings = context.state(ModelArtsSettings)
-    request = requested_modelarts_job(body, project=project, settings=settings, capacity=context.capacity())
+    settings = parts.state(ModelArtsSettings)
+    request = requested_modelarts_job(body, project=project, settings=settings, capacity=parts.capacity())
     request = request.in_queue(queue, caller, priority=1)
     # No two unfinished jobs of a project that the caller sees have the same name.
     name = request.name
-    with context.names.reserved(project, caller.user, name) as is_free:
-        if not is_free or await _is_taken(context, call, name):
+    with parts.names.reserved(project, caller.user, name) as is_free:
+        if not is_free or await _is_taken(parts, call, name):
             raise ModelArtsRefusal(DUPLICATE_NAME, name, solution="Use another name, or wait until that job has ended.")
         try:
             with settings.folders.naming_uris():
-                job = await request.submit(context.submissions, caller=caller)
+                job = await request.submit(parts.submissions, caller=caller)
         except LimitExceeded as why:
             raise ModelArtsRefusal(QUOTA_EXCEEDED, "jobs", solution=str(why)) from None
-    return describe_modelarts_job(context, job)
+    return describe_modelarts_job(parts, job)
 
 
 @operations.add("ModelArts.ShowTrainingJobDetails", "GET", JOB, Permission.SELF)
-async def show_training_job(context: Parts, call: Call[None]) -> TrainingJobResponse:
+async def show_training_job(parts: Parts, call: Call[None]) -> TrainingJobResponse:
     """Describes a job, of this or another dialect."""
-    return describe_modelarts_job(context, await find_modelarts_job(context, call))
+    return describe_modelarts_job(parts, await find_modelarts_job(parts, call))
 
 
 @operations.add("ModelArts.StopTrainingJob", "POST", f"{JOB}/actions", Permission.SELF, status=HTTPStatus.ACCEPTED)
-async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> TrainingJobResponse:
+async def stop_training_job(parts: Parts, call: Call[TrainingJobAction]) -> TrainingJobResponse:
     """Terminates a job that is Creating, Pending or Running.
 
     The only `action_type` is `terminate`. A job without a container is Terminated at once.
@@ -151,79 +151,79 @@ async def stop_training_job(context: Parts, call: Call[TrainingJobAction]) -> Tr
     action, caller = call.input.action_type, call.caller
     if action != "terminate":
         raise ModelArtsRefusal(UNSUPPORTED_ACTION, action, solution="Use terminate.")
-    job = await find_modelarts_job(context, call)
+    job = await find_modelarts_job(parts, call)
     if TrainingJobView(job).phase not in STOPPABLE:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Check whether the job status is valid.")
     order = StopRequest(kind=StopKind.TERMINATE, reason=f"Terminated by {caller.user}")
-    await context.jobs.stop(job.id, order, caller=caller)
-    answer = describe_modelarts_job(context, await find_modelarts_job(context, call))
+    await parts.jobs.stop(job.id, order, caller=caller)
+    answer = describe_modelarts_job(parts, await find_modelarts_job(parts, call))
     if answer.status.phase not in {Phase.TERMINATING, Phase.TERMINATED}:
         raise ModelArtsRefusal(STATUS_CHANGED, solution="The job ended before it was terminated.")
     return answer
 
 
 @operations.add("ModelArts.DeleteTrainingJob", "DELETE", JOB, Permission.SELF, status=HTTPStatus.ACCEPTED)
-async def delete_training_job(context: Parts, call: Call[None]) -> EmptyResponse:
+async def delete_training_job(parts: Parts, call: Call[None]) -> EmptyResponse:
     """Hides a finished job from this dialect.
 
     The record and its logs are removed after the server's retention period.
     """
-    job = await find_modelarts_job(context, call)
+    job = await find_modelarts_job(parts, call)
     if job.status not in FINISHED:
         raise ModelArtsRefusal(NOT_TERMINABLE, solution="Only a job that has ended can be deleted.")
-    await DIALECT.delete(context.jobs, job, caller=call.caller)
+    await DIALECT.delete(parts.jobs, job, caller=call.caller)
     return EmptyResponse()
 
 
 @operations.add("ModelArts.ChangeTrainingJobDescription", "PUT", JOB, Permission.SELF)
-async def change_description(context: Parts, call: Call[TrainingJobUpdate]) -> EmptyResponse:
+async def change_description(parts: Parts, call: Call[TrainingJobUpdate]) -> EmptyResponse:
     """Changes the description of a job."""
     body = call.input
     if body.spec or body.endpoints or body.metadata:
         raise ModelArtsRefusal(NOT_SUPPORTED, "change of other members than description")
     if body.description is None:
         raise ModelArtsRefusal(INVALID_PARAMETER, "description")
-    job = await find_modelarts_job(context, call)
-    await context.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
+    job = await find_modelarts_job(parts, call)
+    await parts.jobs.tag(job.id, ((DESCRIPTION_TAG, body.description),), caller=call.caller)
     return EmptyResponse()
 
 
 @operations.add(
     "ModelArts.ListTrainingJobs", "POST", f"{PROJECT}/training-job-searches", Permission.SELF, limit=BULK_LIMIT
 )
-async def list_modelarts_jobs(context: Parts, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
+async def list_modelarts_jobs(parts: Parts, call: Call[TrainingJobSearch]) -> TrainingJobsResponse:
     """Lists the jobs of a project, newest first.
 
     The newest 5000 jobs are searched.
     """
-    return await search_modelarts_jobs(context, call.input, project=call.path["project"], caller=call.caller)
+    return await search_modelarts_jobs(parts, call.input, project=call.path["project"], caller=call.caller)
 
 
 @operations.add("ModelArts.ListTrainingJobEvents", "GET", f"{JOB}/events", Permission.SELF)
-async def list_modelarts_events(context: Parts, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
+async def list_modelarts_events(parts: Parts, call: Call[TrainingEventsQuery]) -> TrainingEventsResponse:
     """Lists the events of a job."""
-    job = await find_modelarts_job(context, call)
-    shown = context.state(ModelArtsSettings).folders.shown
-    return events_answer(await context.jobs.history(job.id, caller=call.caller), call.input, shown=shown)
+    job = await find_modelarts_job(parts, call)
+    shown = parts.state(ModelArtsSettings).folders.shown
+    return events_answer(await parts.jobs.history(job.id, caller=call.caller), call.input, shown=shown)
 
 
 @operations.add("ModelArts.ListTrainingJobStages", "GET", f"{JOB}/stages", Permission.SELF)
-async def list_stages(context: Parts, call: Call[None]) -> TrainingStagesResponse:
+async def list_stages(parts: Parts, call: Call[None]) -> TrainingStagesResponse:
     """Lists the stages of a job's attempts."""
-    return stages_answer(await find_modelarts_job(context, call))
+    return stages_answer(await find_modelarts_job(parts, call))
 
 
 @operations.add("ModelArts.ShowTrainingJobLogsPreview", "GET", f"{JOB}/tasks/{{task}}/logs/preview", Permission.SELF)
-async def show_log_preview(context: Parts, call: Call[None]) -> TrainingLogPreview | None:
+async def show_log_preview(parts: Parts, call: Call[None]) -> TrainingLogPreview | None:
     """Returns the end of a task's log.
 
     At most 1 MiB. Until the task has run the status is 204.
     """
-    job_id = node_id_of(await find_modelarts_job(context, call), call.path["task"])
+    job_id = node_id_of(await find_modelarts_job(parts, call), call.path["task"])
     if job_id is None:
         raise ModelArtsRefusal(INVALID_PARAMETER, "task_id", solution="Use one of status.tasks of the job.")
     query = JobLogQuery(job_id=job_id, tail=PREVIEW_LINES, limit=PREVIEW_LINES, wait=0)
-    page = await context.job_log.page(query, caller=call.caller)
+    page = await parts.job_log.page(query, caller=call.caller)
     if page.next is None:
         return None
     content = "".join(f"{line.message}\n" for line in page.lines)
@@ -234,16 +234,16 @@ async def show_log_preview(context: Parts, call: Call[None]) -> TrainingLogPrevi
 
 
 @operations.add("ModelArts.ShowTrainingJobFlavors", "GET", f"{PROJECT}/training-job-flavors", Permission.SELF)
-async def show_flavors(context: Parts, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
+async def show_flavors(parts: Parts, call: Call[FlavorsQuery]) -> TrainingFlavorsResponse:
     """Lists sizes of nodes.
 
     Any `batchq.cpu.<vCPUs>u<GiB>g` that fits the machine can be used.
     """
-    return training_flavors(call.input.flavor_type, context.capacity())
+    return training_flavors(call.input.flavor_type, parts.capacity())
 
 
 @operations.add("ModelArts.ShowTrainingJobEngines", "GET", f"{PROJECT}/training-job-engines", Permission.SELF)
-async def show_engines(context: Parts, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
+async def show_engines(parts: Parts, call: Call[None]) -> TrainingEnginesResponse:  # noqa: ARG001
     """Lists the images that the server's settings name as engines."""
     items = tuple(
         TrainingEngine(
@@ -252,17 +252,17 @@ async def show_engines(context: Parts, call: Call[None]) -> TrainingEnginesRespo
             engine_version=image.version,
             image_info=TrainingEngineImage(cpu_image_url=image.image),
         )
-        for image in context.state(ModelArtsSettings).engines
+        for image in parts.state(ModelArtsSettings).engines
     )
     return TrainingEnginesResponse(total=len(items), items=items)
 
 
-async def _is_taken(context: Parts, call: Call[CreateTrainingJob], name: str) -> bool:
+async def _is_taken(parts: Parts, call: Call[CreateTrainingJob], name: str) -> bool:
     """Whether an unfinished job of the project that the caller sees has the name."""
     selection = JobSelection(
         definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),
         names=frozenset({name}),
         statuses=_UNFINISHED,
     )
-    page = await context.search.search(PageQuery(selection=selection, limit=20), caller=call.caller)
+    page = await parts.search.search(PageQuery(selection=selection, limit=20), caller=call.caller)
     return any(job.spec.name == name for job in page.jobs)

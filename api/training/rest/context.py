@@ -155,28 +155,28 @@ def _details(failure: RequestFailure) -> Mapping[str, str | int]:
             return {}
 
 
-async def find_job(context: Parts, call: Call[Input]) -> Job:
+async def find_job(parts: Parts, call: Call[Input]) -> Job:
     """The job that the path names. Raises HttpRefusal for an unknown job, and for an array."""
     text = call.path["jobId"]
     if _ID.fullmatch(text) is None:
         raise training_resource_not_found("job", text)
-    return await read_job(context, JobId(text), call.caller)
+    return await read_job(parts, JobId(text), call.caller)
 
 
-async def id_of_checkpoints(context: Parts, call: Call[Input]) -> JobId:
+async def id_of_checkpoints(parts: Parts, call: Call[Input]) -> JobId:
     """The job that the path names, whose record may have been removed. Raises HttpRefusal as `find_job`."""
     try:
-        return (await find_job(context, call)).id
+        return (await find_job(parts, call)).id
     except TrainingRefusal:
         job_id = JobId(call.path["jobId"])
-        if _ID.fullmatch(job_id) is None or not await context.checkpoints.outlive(job_id, caller=call.caller):
+        if _ID.fullmatch(job_id) is None or not await parts.checkpoints.outlive(job_id, caller=call.caller):
             raise
         return job_id
 
 
-async def read_job(context: Parts, job_id: JobId, caller: Caller) -> Job:
+async def read_job(parts: Parts, job_id: JobId, caller: Caller) -> Job:
     """The job as it is now. Raises HttpRefusal for an unknown job, and for an array."""
-    found = await context.jobs.describe([job_id], caller=caller)
+    found = await parts.jobs.describe([job_id], caller=caller)
     if not found:
         raise training_resource_not_found("job", job_id)
     (job,) = found

@@ -166,7 +166,7 @@ operations = OperationTable()
 
 
 @operations.add("CreateTrainingJob", "POST", JOBS, Permission.SELF, status=HTTPStatus.CREATED)
-async def create_training_job(context: Parts, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
+async def create_training_job(parts: Parts, call: Call[CreateTrainingJobRequest]) -> CreatedResponse:
     """Creates a training job.
 
     The job is an ordinary job of a queue, and has a job definition that all jobs of the same user with the same image
@@ -176,8 +176,8 @@ async def create_training_job(context: Parts, call: Call[CreateTrainingJobReques
     if len(content) > MAX_REQUEST:
         raise InvalidMember(f"The request must be at most {MAX_REQUEST} bytes.", member="")
     digest, key = sha256(content).hexdigest(), _key(call.http, call.caller)
-    request = requested_training_job(body, min_timeout=context.limits.min_timeout, key=key, digest=digest)
-    job = await request.submit(context.submissions, caller=call.caller)
+    request = requested_training_job(body, min_timeout=parts.limits.min_timeout, key=key, digest=digest)
+    job = await request.submit(parts.submissions, caller=call.caller)
     if key is not None and DIALECT.request(job) != digest:
         raise impossible(f"The {IDEMPOTENCY_KEY} was sent with another request.")
     return created_answer(job)

@@ -88,48 +88,46 @@ operations = OperationTable()
 
 
 @operations.add("GetTrainingJob", "GET", JOB, Permission.SELF)
-async def get_training_job(context: Parts, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
+async def get_training_job(parts: Parts, call: Call[GetTrainingJobQuery]) -> TrainingJobDetail:
     """Describes a training job.
 
     A job of another API of this server is described too, except arrays: each of their children is a job.
     """
     query, caller = call.input, call.caller
-    job = await find_job(context, call)
-    logs = await _log(context, job, query.log_lines, caller) if query.include_logs else None
-    metrics = await context.costs.metrics.current(job, caller=caller) if query.include_metrics else None
-    cost = await context.costs.of_job(job.id, caller=caller)
-    found = await context.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
-    newest, view, now = found[: -MAX_CHECKPOINTS - 1 : -1], TrainingJobView(job), context.clock.now()
+    job = await find_job(parts, call)
+    logs = await _log(parts, job, query.log_lines, caller) if query.include_logs else None
+    metrics = await parts.costs.metrics.current(job, caller=caller) if query.include_metrics else None
+    cost = await parts.costs.of_job(job.id, caller=caller)
+    found = await parts.checkpoints.list(job.id, caller=caller) if job.spec.checkpoints is not None else ()
+    newest, view, now = found[: -MAX_CHECKPOINTS - 1 : -1], TrainingJobView(job), parts.clock.now()
     return training_job_detail(view, now=now, checkpoints=newest, cost=cost, metrics=metrics, logs=logs)
 
 
 @operations.add("ListTrainingJobs", "GET", JOBS, Permission.SELF, limit=BULK_LIMIT)
-async def list_training_jobs(context: Parts, call: Call[ListTrainingJobsQuery]) -> ListResponse:
+async def list_training_jobs(parts: Parts, call: Call[ListTrainingJobsQuery]) -> ListResponse:
     """Lists training jobs, newest first.
 
     Lists all jobs that the caller may see, except arrays and their children.
     """
     query, caller = call.input, call.caller
-    token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
+    token = ListToken(parts.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
     selection = JobSelection(
         statuses=None if query.status is None else statuses_with(STATUSES, query.status),
         held=query.status is TrainingStatus.PAUSED,
         names=None if query.name is None else frozenset({query.name}),
     )
     page = PageQuery(selection=selection, limit=query.limit, before=_position(token, query.cursor))
-    views, position = await matching_jobs(
-        context.search, page, lambda view: _matches(view, query.status), caller=caller
-    )
+    views, position = await matching_jobs(parts.search, page, lambda view: _matches(view, query.status), caller=caller)
     return ListResponse(jobs=tuple(map(training_job_summary, views)), next_cursor=token.make(position))
 
 
-async def _log(context: Parts, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
+async def _log(parts: Parts, job: Job, lines: int, caller: Caller) -> tuple[str, ...]:
     """The last lines of the newest attempt; of a job with several containers, those of the leading one."""
     nodes = job.spec.nodes
     job_id = node_id(job.id, nodes.main) if nodes.form is DefinitionForm.NODES else job.id
     query = JobLogQuery(job_id=job_id, container=nodes.leading.name, tail=lines, limit=lines, wait=0)
     try:
-        page = await context.job_log.page(query, caller=caller)
+        page = await parts.job_log.page(query, caller=caller)
     except Invalid:  # the log driver of the job stores the output elsewhere
         return ()
     return tuple(line.message for line in page.lines)
@@ -193,15 +191,13 @@ _KEYS: Mapping[str, Callable[[Checkpoint], float]] = {
 
 
 @operations.add("ListTrainingCheckpoints", "GET", CHECKPOINTS, Permission.SELF)
-async def list_training_checkpoints(
-    context: Parts, call: Call[ListTrainingCheckpointsQuery]
-) -> ListCheckpointsResponse:
+async def list_training_checkpoints(parts: Parts, call: Call[ListTrainingCheckpointsQuery]) -> ListCheckpointsResponse:
     """Lists the checkpoints of a training job.
 
     Checkpoints of a job whose record was removed after the retention period are listed for operators.
     """
-    query, job_id = call.input, await id_of_checkpoints(context, call)
-    found = await context.checkpoints.list(job_id, caller=call.caller)
+    query, job_id = call.input, await id_of_checkpoints(parts, call)
+    found = await parts.checkpoints.list(job_id, caller=call.caller)
     rows = sorted(found, key=_KEYS[query.sort_by], reverse=query.sort_order == "desc")
     summary = summary_of(found)
     return ListCheckpointsResponse(
@@ -218,16 +214,16 @@ async def list_training_checkpoints(
 @operations.add(
     "CreateTrainingCheckpoint", "POST", CHECKPOINTS, Permission.SELF, optional_body=True, status=HTTPStatus.ACCEPTED
 )
-async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
+async def create_checkpoint(parts: Parts, call: Call[EmptyRequest]) -> CheckpointRequestResponse:
     """Requests a checkpoint of a running training job.
 
     Sends the signal that the job declared at its creation. The next checkpoint has the type `manual`.
     """
-    job = await find_job(context, call)
+    job = await find_job(parts, call)
     try:
-        await context.checkpoints.request(job.id, caller=call.caller)
+        await parts.checkpoints.request(job.id, caller=call.caller)
     except Invalid as why:
-        view = TrainingJobView(await read_job(context, job.id, call.caller))
+        view = TrainingJobView(await read_job(parts, job.id, call.caller))
         if status_of(view) is not TrainingStatus.RUNNING:
             raise state_conflict(view, required=TrainingStatus.RUNNING) from None
         raise impossible(str(why)) from None
@@ -236,21 +232,21 @@ async def create_checkpoint(context: Parts, call: Call[EmptyRequest]) -> Checkpo
 
 
 @operations.add("GetTrainingCheckpoint", "GET", CHECKPOINT, Permission.SELF)
-async def get_checkpoint(context: Parts, call: Call[None]) -> TrainingCheckpoint:
+async def get_checkpoint(parts: Parts, call: Call[None]) -> TrainingCheckpoint:
     """Describes a checkpoint of a training job."""
-    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
+    job_id, checkpoint_id = await id_of_checkpoints(parts, call), call.path["checkpointId"]
     try:
-        return checkpoint_answer(await context.checkpoints.get(job_id, checkpoint_id, caller=call.caller))
+        return checkpoint_answer(await parts.checkpoints.get(job_id, checkpoint_id, caller=call.caller))
     except NotFound:
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 
 
 @operations.add("DeleteTrainingCheckpoint", "DELETE", CHECKPOINT, Permission.SELF)
-async def delete_training_checkpoint(context: Parts, call: Call[None]) -> None:
+async def delete_training_checkpoint(parts: Parts, call: Call[None]) -> None:
     """Deletes a checkpoint of a training job."""
-    job_id, checkpoint_id = await id_of_checkpoints(context, call), call.path["checkpointId"]
+    job_id, checkpoint_id = await id_of_checkpoints(parts, call), call.path["checkpointId"]
     try:
-        await context.checkpoints.delete(job_id, checkpoint_id, caller=call.caller)
+        await parts.checkpoints.delete(job_id, checkpoint_id, caller=call.caller)
     except NotFound:
         raise training_resource_not_found("checkpoint", checkpoint_id) from None
 

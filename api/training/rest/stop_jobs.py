@@ -83,7 +83,7 @@ operations = OperationTable()
 @operations.add(
     "CancelTrainingJob", "POST", f"{JOB}/cancel", Permission.SELF, optional_body=True, answer=CancelResponse
 )
-async def cancel_training_job(context: Parts, call: Call[CancelTrainingJobRequest]) -> web.Response:
+async def cancel_training_job(parts: Parts, call: Call[CancelTrainingJobRequest]) -> web.Response:
     """Cancels a training job.
 
     The order is saved when the response is sent. A job without a container ends at once. A running job is first
@@ -92,22 +92,22 @@ async def cancel_training_job(context: Parts, call: Call[CancelTrainingJobReques
     the header `Prefer: wait=N` (1 to 60 seconds) the response is sent when the job has ended, or after N seconds.
     """
     wait, caller = preferred_wait(call.http), call.caller
-    job = await find_job(context, call)
+    job = await find_job(parts, call)
     if not wait:
-        return reply(await _cancel_answer(context, await _cancel(context, job, call.input, caller), caller))
-    async with context.waits.of(caller.user):
-        after = context.events.last
-        job = await _cancel(context, job, call.input, caller)
+        return reply(await _cancel_answer(parts, await _cancel(parts, job, call.input, caller), caller))
+    async with parts.waits.of(caller.user):
+        after = parts.events.last
+        job = await _cancel(parts, job, call.input, caller)
         if job.status not in FINISHED:
-            end = context.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
+            end = parts.events.wait_for(job.id, FINISHED, after=after, seconds=wait, caller=caller)
             await while_connected(call.http, end)
-            job = await read_job(context, job.id, caller)
-    response = reply(await _cancel_answer(context, job, caller))
+            job = await read_job(parts, job.id, caller)
+    response = reply(await _cancel_answer(parts, job, caller))
     response.headers["Preference-Applied"] = f"wait={wait}"
     return response
 
 
-async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
+async def _cancel(parts: Parts, job: Job, body: CancelTrainingJobRequest, caller: Caller) -> Job:
     """Order the job to stop. Returns the job afterwards; raises HttpRefusal for a job that has ended."""
     if body.force and body.create_final_checkpoint:
         raise impossible("'force' and 'createFinalCheckpoint' exclude each other: killed jobs write nothing.")
@@ -121,21 +121,21 @@ async def _cancel(context: Parts, job: Job, body: CancelTrainingJobRequest, call
             keep_checkpoints=body.preserve_checkpoints,
             force=body.force,
         )
-        await context.jobs.stop(job.id, order, caller=caller)
+        await parts.jobs.stop(job.id, order, caller=caller)
     except Invalid as why:
         raise impossible(str(why)) from None
-    job = await read_job(context, job.id, caller)
+    job = await read_job(parts, job.id, caller)
     if TrainingJobView(job).cancellation is None:
         _refuse_finished(job)
     return job
 
 
-async def _cancel_answer(context: Parts, job: Job, caller: Caller) -> CancelResponse:
+async def _cancel_answer(parts: Parts, job: Job, caller: Caller) -> CancelResponse:
     view = TrainingJobView(job)
     details = cancellation_details(view)
     if details is None:
         raise state_conflict(view, required=CANCELLABLE)
-    metrics, cost = await _figures(context, view, caller)
+    metrics, cost = await _figures(parts, view, caller)
     return CancelResponse(
         job_id=job.id,
         status=status_of(view),
@@ -146,42 +146,42 @@ async def _cancel_answer(context: Parts, job: Job, caller: Caller) -> CancelResp
 
 
 async def _figures(
-    context: Parts, view: TrainingJobView, caller: Caller
+    parts: Parts, view: TrainingJobView, caller: Caller
 ) -> tuple[FinalMetrics | None, CostSummary | None]:
     """The metrics and the cost as of now; None if they cannot be read: the job is cancelled nevertheless."""
     try:
-        metrics = await context.costs.metrics.current(view.job, caller=caller)
-        cost = await context.costs.of_job(view.job.id, caller=caller)
+        metrics = await parts.costs.metrics.current(view.job, caller=caller)
+        cost = await parts.costs.of_job(view.job.id, caller=caller)
     except (Throttled, Unavailable, NotFound):
         return None, None
-    duration = view.run_time(context.clock.now())
+    duration = view.run_time(parts.clock.now())
     return final_metrics(metrics, duration), None if cost is None else cost_summary(cost)
 
 
 @operations.add("PauseTrainingJob", "POST", f"{JOB}/pause", Permission.SELF, optional_body=True)
-async def pause_training_job(context: Parts, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
+async def pause_training_job(parts: Parts, call: Call[PauseTrainingJobRequest]) -> PauseResponse:
     """Pauses a training job until it is resumed.
 
     A running job with a checkpoint directory is first requested to write a checkpoint. Then its containers are stopped,
     and its resources are released. The stopped attempt does not count as a retry. This holds for every exit
     code. A repeated request changes nothing.
     """
-    job, caller = await find_job(context, call), call.caller
+    job, caller = await find_job(parts, call), call.caller
     order = StopRequest(kind=StopKind.PAUSE, reason=call.input.reason or f"Paused by {caller.user}")
-    pause = partial(context.jobs.stop, job.id, order, caller=caller)
-    return await _change(context, job, pause, refused=_NOT_PAUSABLE, required=PAUSABLE, caller=caller)
+    pause = partial(parts.jobs.stop, job.id, order, caller=caller)
+    return await _change(parts, job, pause, refused=_NOT_PAUSABLE, required=PAUSABLE, caller=caller)
 
 
 @operations.add("ResumeTrainingJob", "POST", f"{JOB}/resume", Permission.SELF, optional_body=True)
-async def resume_training_job(context: Parts, call: Call[EmptyRequest]) -> PauseResponse:
+async def resume_training_job(parts: Parts, call: Call[EmptyRequest]) -> PauseResponse:
     """Resumes a paused training job.
 
     The job waits at its old position in its queue, and its next attempt finds the checkpoints of the others. A job that
     is not paused is unchanged.
     """
-    job, caller = await find_job(context, call), call.caller
-    resume = partial(context.jobs.resume_job, job.id, caller=caller)
-    return await _change(context, job, resume, refused=FINAL, required=RESUMABLE, caller=caller)
+    job, caller = await find_job(parts, call), call.caller
+    resume = partial(parts.jobs.resume_job, job.id, caller=caller)
+    return await _change(parts, job, resume, refused=FINAL, required=RESUMABLE, caller=caller)
 
 
 def preferred_wait(request: web.Request) -> int:
@@ -206,7 +206,7 @@ def _refuse_finished(job: Job) -> None:
 
 
 async def _change(
-    context: Parts,
+    parts: Parts,
     job: Job,
     change: Callable[[], Awaitable[object]],
     *,
@@ -221,6 +221,6 @@ async def _change(
     try:
         await change()
     except Invalid as why:  # the job may have ended since it was read
-        view = TrainingJobView(await read_job(context, job.id, caller))
+        view = TrainingJobView(await read_job(parts, job.id, caller))
         raise (state_conflict(view, required=required) if status_of(view) in FINAL else impossible(str(why))) from None
-    return PauseResponse(job_id=job.id, status=status_of(TrainingJobView(await read_job(context, job.id, caller))))
+    return PauseResponse(job_id=job.id, status=status_of(TrainingJobView(await read_job(parts, job.id, caller))))

@@ -66,93 +66,89 @@ def check_sagemaker_size(body: bytes) -> None:
 
 
 async def create_sagemaker_job(
-    context: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
+    parts: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
 ) -> Answer:
     """Creates a training job.
 
     No two jobs of a user have the same name, unless the earlier one was deleted.
     """
     caller, name, arn = request.caller, body.TrainingJobName, request.arn(body.TrainingJobName)
-    queue = context.catalog.queues_of(caller).get(queue_of(body))
+    queue = parts.catalog.queues_of(caller).get(queue_of(body))
     if queue is None:
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
-    digest, limits = request_digest(request.invocation, request.body), context.limits
+    digest, limits = request_digest(request.invocation, request.body), parts.limits
     requested = requested_sagemaker_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
     requested = requested.in_queue(queue, caller, priority=0)
-    with context.names.reserved(caller.user, name) as is_free:
-        existing = await context.named.own(name, caller=caller)
+    with parts.names.reserved(caller.user, name) as is_free:
+        existing = await parts.named.own(name, caller=caller)
         if existing is not None and digest and DIALECT.request(existing) == digest:
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
         with bucket_folders(limits).naming_uris():
-            await requested.submit(context.submissions, caller=caller)
+            await requested.submit(parts.submissions, caller=caller)
     return {"TrainingJobArn": arn}
 
 
 async def describe_sagemaker_job(
-    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
+    parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
 ) -> Answer:
     """Describes a training job with its statuses and metrics.
 
     AWS: a job that does not exist is a ValidationException, unlike in the other operations.
     """
     name = body.TrainingJobName
-    job = await context.named.find(name, caller=request.caller)
+    job = await parts.named.find(name, caller=request.caller)
     if job is None:
         raise validation_exception("Requested resource not found.")
-    history = await context.jobs.history(job.id, caller=request.caller)
+    history = await parts.jobs.history(job.id, caller=request.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
-    metrics = await context.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
-    view, shown = TrainingJobView(job), bucket_folders(context.limits).shown
+    metrics = await parts.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    view, shown = TrainingJobView(job), bucket_folders(parts.limits).shown
     return described(view, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
 
 
-async def stop_sagemaker_job(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def stop_sagemaker_job(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
     that its tags declare, if any.
     """
-    job = await _find(context, request, body)
+    job = await _find(parts, request, body)
     phase = TrainingJobView(job).phase
     if phase not in STOPPABLE:
         status = STATUSES[phase].primary
         raise validation_exception(f"The request was rejected because the training job is in status {status}.")
     reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
     order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
-    await context.jobs.stop(job.id, order, caller=request.caller)
+    await parts.jobs.stop(job.id, order, caller=request.caller)
     return {}
 
 
-async def delete_sagemaker_job(
-    context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
-) -> Answer:
+async def delete_sagemaker_job(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Deletes a training job that has ended.
 
     The name is free again. The job itself remains until the server's retention removes it.
     """
-    job = await _find(context, request, body)
+    job = await _find(parts, request, body)
     if job.status not in FINISHED:
         status = STATUSES[TrainingJobView(job).phase].primary
         raise sagemaker_refusal("ResourceInUse", f"Training job {job.spec.name} is in status {status}.")
-    await DIALECT.delete(context.jobs, job, caller=request.caller)
+    await DIALECT.delete(parts.jobs, job, caller=request.caller)
     return {}
 
 
-async def list_sagemaker_jobs(
-    context: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs
-) -> Answer:
+async def list_sagemaker_jobs(parts: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs) -> Answer:
     """Lists training jobs, newest first."""
     caller = request.caller
     _refuse_unsupported(body)
     conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
-    token = ListToken(context.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
+    token = ListToken(parts.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
     position = token.read(body.NextToken or None)
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
     query = _query(body, position)
-    views, position = await matching_jobs(context.search, query, lambda view: _matches(view, body), caller=caller)
+    views, position = await matching_jobs(parts.search, query, lambda view: _matches(view, body), caller=caller)
     summaries = [summarized(view, arn=request.arn(view.job.spec.name)) for view in views]
     after = token.make(position)
     return {"TrainingJobSummaries": summaries, **({} if after is None else {"NextToken": after})}
@@ -197,9 +193,9 @@ operations = OperationTable(
 dialect = dialect_of(operations, profile=lambda _: PROFILE)
 
 
-async def _find(context: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
+async def _find(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
     """The job that a request names. Raises HttpRefusal."""
-    job = await context.named.find(body.TrainingJobName, caller=request.caller)
+    job = await parts.named.find(body.TrainingJobName, caller=request.caller)
     if job is None:
         raise sagemaker_refusal("ResourceNotFound", "Requested resource not found.")
     return job

@@ -357,7 +357,7 @@ def _begin_to_apply(job: Job, now: datetime) -> Job:
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:
-    """The array's own dependencies were met before it had children."""
+    """An event about the dependencies of the array: they were met before the array had children."""
     return job
 
 

@@ -13,11 +13,13 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.enums import AttemptContainerState
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation, holds, stopping
 from batchq.domain.lifecycle.container_rules import (
     BEGUN,
+    ENDED,
+    RUNNING,
+    WAITING,
     each,
     ended_container,
     nodes_to_stop,
@@ -104,12 +106,12 @@ def order_container_stop(
     `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
     stopTimeout, else the job's.
     """
-    if container.state is AttemptContainerState.ENDED or container.stop_ordered:
+    if container.state is ENDED or container.stop_ordered:
         return container
     stops_alone = own is not None and (own.node is not None or own.container is not None)
     alone = stopping.terminate_order(job, own, now) if own is not None and stops_alone else None
     ordered = replace(container, terminated_by=alone)
-    if container.state is AttemptContainerState.WAITING:
+    if container.state is WAITING:
         return ended_container(ordered, now, None)
     steps = () if alone is not None else container.steps
     return replace(ordered, stop_ordered=True, steps=steps or _steps(job, container, own))
@@ -137,7 +139,7 @@ def _take_over_stop(
     if not container.stop_ordered:
         order = order_container_stop if own.node is not None or own.container is not None else _order_stop_of_job
         return order(job, container, now, own)
-    if container.state is AttemptContainerState.ENDED or container.terminated_by is not None:
+    if container.state is ENDED or container.terminated_by is not None:
         return container
     if own.node is not None or own.container is not None:
         container = replace(container, terminated_by=stopping.terminate_order(job, own, now))
@@ -174,19 +176,19 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
         rules,
         signal=None if own is None else own.signal,
         grace=next(duration for duration in graces if duration is not None),
-        checkpoint=requested and on_main and container.state is AttemptContainerState.RUNNING,
+        checkpoint=requested and on_main and container.state is RUNNING,
     )
 
 
 def _force_stop(job: Job, container: AttemptContainer, event: on.StopForced, now: datetime) -> AttemptContainer:
     """Kill a running container. A waiting one ends at once, and a starting one is killed once it runs."""
-    if container.state is AttemptContainerState.ENDED or (container.stop_ordered and not container.steps):
+    if container.state is ENDED or (container.stop_ordered and not container.steps):
         return container
     alone = container.terminated_by
     if alone is None and (job.is_pausing or (job.stop is None and not container.stop_ordered)):
         alone = stopping.terminate_order(job, event, now)
     ordered = replace(container, terminated_by=None if alone is None else stopping.forced(alone, event, now))
-    if container.state is AttemptContainerState.WAITING:
+    if container.state is WAITING:
         return ended_container(ordered, now, None)
     forced = replace(ordered, stop_ordered=True, steps=(), step=0, next_step_at=None)
-    return escalation.killed(forced, now) if container.state is AttemptContainerState.RUNNING else forced
+    return escalation.killed(forced, now) if container.state is RUNNING else forced

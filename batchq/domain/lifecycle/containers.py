@@ -25,6 +25,10 @@ from batchq.domain.ids import Tag
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle import escalation, status, stopping
 from batchq.domain.lifecycle.container_rules import (
+    ENDED,
+    RUNNING,
+    STARTING,
+    WAITING,
     YET_TO_COME,
     container_with_key,
     containers_with,
@@ -60,6 +64,10 @@ def change_container(job: Job, event: on.ContainerEvent, now: datetime) -> Job:
     raise IllegalTransition(f"{type(event).__name__} cannot happen to {named} of {with_history(job)}")
 
 
+#: Events that change neither the state nor the stop of a container: nothing follows from them.
+RECORDED = frozenset({on.ContainerCreated, on.ContainerDiscarded})
+
+
 def follow(before: Job, after: Job, now: datetime) -> Outcome:
     """The changed job with all that follows from the change, and the effects that all changes require."""
     if after is before or (before.attempt is None and after.attempt is None):
@@ -81,16 +89,18 @@ def _settled(job: Job, now: datetime) -> tuple[Job, bool]:
     """
     while True:
         states = [container.state for container in attempt_of(job).containers]
-        if states.count(AttemptContainerState.ENDED) == len(states):
+        ended = states.count(ENDED)
+        if ended == len(states):
             return job, True
-        after = job
-        if AttemptContainerState.ENDED in states or job.stop_orders:
-            after = with_nodes_stopped(decided(job), now)
-        hopeless, ready = gates(after) if AttemptContainerState.WAITING in states else ((), ())
-        if hopeless:
-            after = with_hopeless_ended(after, hopeless, now)
+        after = with_nodes_stopped(decided(job), now) if ended or job.stop_orders else job
+        if WAITING in states:
+            hopeless, ready = gates(after)
+            if hopeless:
+                after = with_hopeless_ended(after, hopeless, now)
+            elif ready and after is job:
+                return with_started(job, ready, now), False
         if after is job:
-            return (with_started(job, ready, now) if ready else job), False
+            return job, False
         job = after
 
 
@@ -131,11 +141,10 @@ def _effects_of_change(
     """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     effects: list[do.Effect] = []
     for old, new in zip(before, after, strict=True):
-        if new is old or (new.state is old.state and not new.stop_ordered):
-            continue
-        effect = _effect(replace(tag, container_key=new.key), old, new)
-        if effect is not None:
-            effects.append(effect)
+        if new is not old and (new.state is not old.state or new.stop_ordered):
+            effect = _effect(replace(tag, container_key=new.key), old, new)
+            if effect is not None:
+                effects.append(effect)
     if keys := removable(after):
         gone = removable(before)
         effects += [do.CleanUpContainer(tag=replace(tag, container_key=key)) for key in keys if key not in gone]
@@ -147,19 +156,16 @@ def _effect(tag: Tag, old: AttemptContainer, new: AttemptContainer) -> do.Effect
 
     A container that runs although it was ordered to stop while it was starting gets its signal.
     """
-    match new.state:
-        case AttemptContainerState.STARTING if old.state is AttemptContainerState.WAITING:
+    if new.state is STARTING:
+        if old.state is WAITING:
             return do.StartContainer(tag=tag)
-        case AttemptContainerState.STARTING if new.stop_ordered and not old.stop_ordered:
-            return do.AbandonStart(tag=tag)
-        case AttemptContainerState.RUNNING if new.stop_ordered:
-            ran = old.state is AttemptContainerState.RUNNING
-            return escalation.next_effect(tag, old if ran and old.stop_ordered else None, new)
-        case AttemptContainerState.ENDED if old.state is AttemptContainerState.STARTING and new.started_at is not None:
-            # It exited before its start was confirmed: a repeated start would run it twice.
-            return do.AbandonStart(tag=tag)
-        case _:
-            return None
+        return do.AbandonStart(tag=tag) if new.stop_ordered and not old.stop_ordered else None
+    if new.state is RUNNING and new.stop_ordered:
+        return escalation.next_effect(tag, old if old.state is RUNNING and old.stop_ordered else None, new)
+    if new.state is ENDED and old.state is STARTING and new.started_at is not None:
+        # It exited before its start was confirmed: a repeated start would run it twice.
+        return do.AbandonStart(tag=tag)
+    return None
 
 
 def removable(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
@@ -180,7 +186,7 @@ def ended_keys(containers: tuple[AttemptContainer, ...]) -> tuple[str, ...]:
         [
             container.key
             for container in containers
-            if container.state is AttemptContainerState.ENDED and container.start_requested_at is not None
+            if container.state is ENDED and container.start_requested_at is not None
         ]
     )
 
@@ -201,19 +207,21 @@ def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now:
     The first container that runs makes the job RUNNING.
     """
     started = status.start_time(event.started_at, requested_at=container.start_requested_at, now=now)
-    running = replace(container, state=AttemptContainerState.RUNNING, started_at=started, address=event.address)
+    running = replace(container, state=RUNNING, started_at=started, address=event.address)
     if container.stop_ordered:
         running = escalation.begun(running, now)
     if job.status is Status.RUNNING:
         return with_container(job, running)
     attempt = attempt_of(job)
     attempt = replace(attempt, containers=containers_with(attempt, running), started_at=started)
-    return replace(move_to(job, Status.RUNNING), attempt=attempt, started_at=started, stopped_at=None)
+    return move_to(job, Status.RUNNING, attempt=attempt, started_at=started, stopped_at=None)
 
 
 def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerStarted, _: datetime) -> Job:
     """Store the address of a container that was first reported without one."""
-    return job if container.address is not None else with_container(job, replace(container, address=event.address))
+    if event.address is None or container.address is not None:
+        return job
+    return with_container(job, replace(container, address=event.address))
 
 
 def _not_started(job: Job, container: AttemptContainer, event: on.StartFailed, now: datetime) -> Job:
@@ -336,8 +344,8 @@ _RUNNING: Mapping[type[on.Event], Rule] = {
 
 #: The table: one row for each state of a container, one cell for each event that is legal in it.
 TRANSITIONS: Mapping[AttemptContainerState, Mapping[type[on.Event], Rule]] = {
-    AttemptContainerState.WAITING: {},
-    AttemptContainerState.STARTING: _STARTING,
-    AttemptContainerState.RUNNING: _RUNNING,
-    AttemptContainerState.ENDED: dict.fromkeys((*_STARTING, *_RUNNING), _ignored),
+    WAITING: {},
+    STARTING: _STARTING,
+    RUNNING: _RUNNING,
+    ENDED: dict.fromkeys((*_STARTING, *_RUNNING), _ignored),
 }

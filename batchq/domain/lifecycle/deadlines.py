@@ -50,18 +50,17 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     ):
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
-    needed = awaited(job)
+    needed = None
     for container in attempt.containers:
         if container.state not in BEGUN:
             continue
         if container.next_step_at is not None:
             yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
-        limit = task_container_of(job, container).start_timeout if container.key in needed else None
-        if limit is not None and container.start_requested_at is not None:
-            yield (
-                container.start_requested_at + limit,
-                on.StartTimedOut(attempt=attempt.number, container_key=container.key),
-            )
+        limit, begun = task_container_of(job, container).start_timeout, container.start_requested_at
+        if limit is not None and begun is not None:
+            needed = awaited(job) if needed is None else needed
+            if container.key in needed:
+                yield begun + limit, on.StartTimedOut(attempt=attempt.number, container_key=container.key)
 
 
 def tag_to_inspect(job: Job, alarm: on.Event) -> Tag | None:

@@ -64,7 +64,7 @@ def fail_damaged(job: Job, now: datetime) -> Outcome:
 
 
 def _failed(job: Job, now: datetime, reason: str) -> Job:
-    """The job as FAILED, and its attempt under way and all containers of that as ended."""
+    """The job as FAILED. Its attempt under way and all containers of this attempt have ended."""
     attempt = attempt_of(each(job, lambda container: _given_up(container, now, reason)))
     stopped = max(now, attempt.started_at or now)
     over = replace(

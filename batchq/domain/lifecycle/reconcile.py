@@ -116,23 +116,21 @@ def container_tags(job: Job) -> tuple[Tag, ...]:
 
 
 def tags_under_way(job: Job) -> tuple[Tag, ...]:
-    """The containers of an active job that are starting or running."""
+    """The containers of a job that are starting or running."""
     return _tags(job, BEGUN)
 
 
 def tags_running(job: Job) -> tuple[Tag, ...]:
-    """The containers of an active job that were reported as running: a survey must contain them."""
+    """The containers of a job that were reported as running: a survey must contain them."""
     return _tags(job, _RUNNING)
 
 
 def _tags(job: Job, states: Collection[AttemptContainerState]) -> tuple[Tag, ...]:
+    if job.attempt is None:
+        return ()
     tag = job.tag
     return tuple(
-        [
-            replace(tag, container_key=container.key)
-            for container in attempt_of(job).containers
-            if container.state in states
-        ]
+        [replace(tag, container_key=container.key) for container in job.attempt.containers if container.state in states]
     )
 
 
@@ -150,4 +148,4 @@ def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
         return ()
     pairs = zip(before.attempt.containers, attempt.containers, strict=True)
     begun = [new.key for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple(replace(before.tag, container_key=key) for key in begun)
+    return tuple([replace(before.tag, container_key=key) for key in begun])

@@ -80,11 +80,10 @@ def abandon(job: Job, now: datetime) -> Job:
 
 def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -> Job:
     """Move the job to a final status with this status reason, and clear what only an unfinished job has."""
-    _check_edge(job, status)
     stopped = job.stopped_at or max(now, job.started_at or now)
-    return replace(
+    return move_to(
         job,
-        status=status,
+        status,
         attempt=None,
         unschedulable=False,
         hold=None,
@@ -95,15 +94,15 @@ def move_to_final(job: Job, status: Status, now: datetime, reason: str | None) -
     )
 
 
-def move_to(job: Job, status: Status) -> Job:
-    """Move the job to another status. AssertionError if `EDGES` has no such edge."""
-    _check_edge(job, status)
-    return replace(job, status=status)
+def move_to(job: Job, status: Status, **changes: object) -> Job:
+    """Move the job to another status, with other changes. AssertionError if `EDGES` has no such edge."""
+    assert status in EDGES[job.status], f"no edge to {status} for {with_history(job)}"
+    return replace(job, status=status, **changes)
 
 
 def to_runnable(job: Job, now: datetime) -> Job:
     """Let the job wait for its next attempt."""
-    return replace(move_to(job, Status.RUNNABLE), runnable_at=now)
+    return move_to(job, Status.RUNNABLE, runnable_at=now)
 
 
 def with_hold_shown(job: Job) -> Job:
@@ -120,10 +119,6 @@ def with_hold_shown(job: Job) -> Job:
         promised_start=None,
         status_reason=status_reasons.held(job.hold.reason, paused=job.hold.paused),
     )
-
-
-def _check_edge(job: Job, status: Status) -> None:
-    assert status in EDGES[job.status], f"no edge to {status} for {with_history(job)}"
 
 
 def attempt_of(job: Job) -> Attempt:

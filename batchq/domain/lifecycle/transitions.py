@@ -54,7 +54,8 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
         if job.attempt is None or job.attempt.number != event.attempt:
             return (stopping.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
         if on.is_container_event(event):
-            return containers.follow(job, containers.change_container(job, event, now), now)
+            changed = containers.change_container(job, event, now)
+            return (changed, ()) if type(event) in containers.RECORDED else containers.follow(job, changed, now)
     rule = TRANSITIONS[job.status].get(type(event))
     if rule is None:
         raise IllegalTransition(f"{type(event).__name__} cannot happen to {with_history(job)}")
@@ -119,11 +120,9 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Job:
         number=len(job.attempts) + 1,
         environment=event.environment,
         placed_at=now,
-        containers=tuple(AttemptContainer(key=key) for key in job.spec.nodes.keys),
+        containers=tuple([AttemptContainer(key=key) for key in job.spec.nodes.containers]),
     )
-    return replace(
-        move_to(job, Status.STARTING), attempt=attempt, status_reason=None, blocked_at=None, promised_start=None
-    )
+    return move_to(job, Status.STARTING, attempt=attempt, status_reason=None, blocked_at=None, promised_start=None)
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Job:

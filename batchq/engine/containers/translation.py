@@ -6,10 +6,10 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import Network
 from batchq.domain.container import numbered
+from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import Tag, node_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key, is_last_to_start
-from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.task import DefinitionForm
 from batchq.domain.training import MOUNT_POINT
@@ -128,7 +128,8 @@ def is_known_to_run(tag: Tag, job: Job | None) -> bool:
     """
     if job is None or job.attempt is None or job.attempt.number != tag.attempt:
         return False
-    return tag in tags_running(job) and is_last_to_start(job, tag.container_key)
+    container = container_with_key(job, tag.container_key)
+    return container.state is AttemptContainerState.RUNNING and is_last_to_start(job, tag.container_key)
 
 
 def is_urgent(event: on.AttemptEvent, job: Job | None) -> bool:
