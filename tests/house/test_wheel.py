@@ -48,12 +48,16 @@ def run(*command, **options):
 
 def built(folder):
     """The wheel of the sources, built in a folder of its own."""
-    source = folder / "source"
+    return wheel_of(sources_in(folder / "source"), folder)
+
+
+def sources_in(source):
+    """A copy of the sources in a new folder, from which a wheel can be built."""
     for name in ("batchq", "compute", "api", "packaging"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    return wheel_of(source, folder)
+    return source
 
 
 def wheel_of(source, folder):
