@@ -1,9 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+DEVELOPED := .venv/.developed
 SEEDS ?= 5000
 KILL_ROUNDS ?= 400
 EXAMPLES ?= 500
+HOURS ?= 2
 ONLY ?=
 
 # Bytecode is always cached: otherwise each worker of pytest and each server of a test compiles all modules.
@@ -16,7 +18,7 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants simulate fuzz million format clean
+.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,86 +26,95 @@ help: ## Print this list.
 install: $(STAMP) ## Make .venv with the command .venv/bin/batchq; does nothing when nothing changed.
 
 $(STAMP): pyproject.toml .ci/constraints.txt
-	@.ci/venv $(PYTHON)
+	@.ci/venv $(PYTHON) kubernetes
 	@touch $@
 
-check: install ## Format, lint, types, imports and the quick tests, which start no process. Two minutes.
+develop: $(DEVELOPED) ## Install into .venv also what the tests and the linters need; the targets below do so.
+
+$(DEVELOPED): pyproject.toml .ci/constraints.txt
+	@.ci/venv $(PYTHON) dev
+	@touch $(STAMP) $@
+
+check: develop ## Format, lint, types, imports and the quick tests, which start no process. Two minutes.
 	@$(MAKE) --no-print-directory --jobs=2 lint quick
 
-lint: install
+lint: develop
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-quick: install
+quick: develop
 	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)"
 
-local: install ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
+local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"
 
 engine: ## Start a Docker engine if none answers, and make the test images.
 	@.ci/engine
 
-docker-test: install engine ## The tests that need a Docker engine.
+docker-test: develop engine ## The tests that need a Docker engine.
 	@.ci/tools
 	$(BIN)/pytest -q -m "docker and not clients" -n 2 --dist worksteal
 
-trace-test: install ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
+trace-test: develop ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
 	@.ci/tools
 	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 
-browser-test: install ## Open the pages of the web console in Chromium; two or three minutes.
+browser-test: develop ## Open the pages of the web console in Chromium; two or three minutes.
 	@.ci/tools
 	$(BIN)/pytest -q -m browser -n 2 --dist worksteal tests/console
 
-test: install ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
+test: develop ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
 	@$(MAKE) --no-print-directory --jobs=2 lint local
 	@$(MAKE) --no-print-directory trace-test browser-test docker-test
 
-test-kubernetes: install ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
+test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
 	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
 	elif $(BIN)/python -m tests.kubernetes.bed available; then \
 		$(BIN)/python -m tests.kubernetes.bed run $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
 	else echo "no programs for a cluster: set BATCHQ_KUBERNETES_PROGRAMS or BATCHQ_TEST_KUBERNETES"; exit 1; fi
 
-test-clients: install engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
+test-clients: develop engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients
 	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
 
-test-engines: install ## The demo and docker tests on other engines (Podman, newer Docker), as root; ONLY=podman-4,... Minutes each.
+test-engines: develop ## The demo and docker tests on other engines (Podman, newer Docker), as root; ONLY=podman-4,... Minutes each.
 	$(BIN)/python -m tests.engines --only "$(ONLY)"
 
-faults: install engine ## Inject every fault of the catalogue and print a table of the outcomes; minutes.
+faults: develop engine ## Inject every fault of the catalogue and print a table of the outcomes; minutes.
 	@.ci/tools
 	$(BIN)/python -m tests.faults
 
-trainer: install engine ## Make the image batchq-trainer of docs/training.md from this machine's Python.
+trainer: develop engine ## Make the image batchq-trainer of docs/training.md from this machine's Python.
 	$(BIN)/python -m tests.trainer.image
 
-demo: install engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
+demo: develop engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.
 	$(BIN)/python -m tests.demo
 
-bench: install engine ## Measure against the bare Docker SDK and others; ONLY=wire,stop,... of it. Half an hour.
+bench: develop engine ## Measure against the bare Docker SDK and others; ONLY=wire,stop,... of it. Half an hour.
 	$(BIN)/python -m tests.bench --only "$(ONLY)"
 
-faults-night: install engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
+faults-night: develop engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
 	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py
 
-mutants: install ## Change the domain and the engine in thousands of ways (mutmut) and print those that no test detects; hours.
+mutants: develop ## Change the domain and the engine in thousands of ways (mutmut) and print those that no test detects; hours.
 	$(BIN)/mutmut run
 	$(BIN)/mutmut results
 
-simulate: install ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
+soak: develop engine ## Mixed load for HOURS=2 on an engine that restarts; sizes each minute, and whether a job was lost.
+	$(BIN)/python -m tests.soak --hours $(HOURS)
+
+simulate: develop ## Simulate SEEDS=5000 runs with random faults; `python -m tests.simulation --seed N` prints one.
 	$(BIN)/python -m tests.simulation --seeds 0:$(SEEDS)
 
-fuzz: install ## schemathesis generates EXAMPLES=500 requests of each operation, and invalid ones; minutes.
+fuzz: develop ## schemathesis generates EXAMPLES=500 requests of each operation, and invalid ones; minutes.
 	$(BIN)/python -m tests.fuzz --examples $(EXAMPLES)
 
-million: install ## The tests that need a million finished jobs; minutes.
+million: develop ## The tests that need a million finished jobs; minutes.
 	$(BIN)/pytest -q -m million tests/store
 
-format: install ## Format the code, and apply the automatic fixes of the linter.
+format: develop ## Format the code, and apply the automatic fixes of the linter.
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

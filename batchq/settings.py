@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import platformdirs
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from batchq.domain.catalog import Network
 from batchq.domain.prices import Prices, prices_of
@@ -102,10 +110,10 @@ def _described(description: str, default: str = "", **limits: Any) -> Any:  # no
     return Field(description=description, json_schema_extra={"shown_default": default} if default else None, **limits)
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of a server. Frozen. Each is a flag, a variable and a key of the settings file."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, validate_default=True)
 
     host: Annotated[
         str,
@@ -138,7 +146,6 @@ class Settings(BaseSettings):
     ] = None
     allowed_hosts: Annotated[
         tuple[str, ...],
-        NoDecode,
         _split(","),
         _described("host names that clients may use beside localhost and `--host`, comma-separated", "none"),
     ] = ()
@@ -194,7 +201,6 @@ class Settings(BaseSettings):
     ] = Privileged.ALLOW
     volumes: Annotated[
         tuple[HostPath, ...],
-        NoDecode,
         _split(":"),
         _described("host paths that jobs may mount, with all below them, colon-separated"),
     ] = (Path("/"),)
@@ -207,7 +213,6 @@ class Settings(BaseSettings):
     ] = MissingHostPaths.REFUSE
     registries: Annotated[
         tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None,
-        NoDecode,
         _split(","),
         _described("registries of jobs' images, with or without a path, comma-separated", "any"),
     ] = None
@@ -342,6 +347,11 @@ def flag_name(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def setting_variable(name: str) -> str:
+    """The environment variable of a field, as `BATCHQ_STOP_GRACE`."""
+    return f"{PREFIX}{name.upper()}"
+
+
 def shown_default(name: str) -> str:
     """The default of a field as text; `none` and `off` for settings that are not set."""
     field = Settings.model_fields[name]
@@ -372,7 +382,7 @@ def _shown(value: object) -> str:
 
 def check_variables(variables: Iterable[str]) -> None:
     """Raise StartImpossible for a BATCHQ_ variable that is not a setting: a misspelt one would be ignored silently."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known = set(map(setting_variable, Settings.model_fields))
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and not name.startswith(OTHER_VARIABLES):
             raise StartImpossible(f"{name} is not a setting of batchq; is it misspelt?")

@@ -1,12 +1,15 @@
-"""JSON schemas for /openapi.json: of requests (pydantic), of batchq's own answers (msgspec), of AWS's (botocore).
+"""JSON schemas for /openapi.json: of requests (pydantic), of batchq's own answers (msgspec), of AWS's (its models).
 
-AWS's answers are described by botocore's service models, which are read once, when the description is generated.
+AWS's answers are described by the parts of botocore's service models in the folder `aws_models`, which are read once,
+when the description is generated. botocore is not a dependency of the server: decision 0096.
 Members of the other two have the `#:` comments above the fields of their shapes as descriptions.
 """
 
 import inspect
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -21,6 +24,8 @@ Json = dict[str, object]
 Refs = Mapping[type, JsonSchemaValue]
 AwsRefs = dict["AwsResponse", Json]
 
+#: A file for each service of AWS. `python -m tests.support.aws_models` writes them.
+MODELS = Path(__file__).with_name("aws_models")
 #: Their member `code` has the codes of the domain's reasons. A closed type would make clients import all reasons.
 _EXPLANATIONS = {"ExplanationResponse", "JobExplanationResponse"}
 _REF = "#/components/schemas/{}"
@@ -46,9 +51,9 @@ _EXTENDED = frozenset({("sagemaker", "TrainingInstanceType")})
 
 
 class AwsResponse(Struct, frozen=True):
-    """The answer of an operation of AWS, as botocore's model of the service describes it."""
+    """The answer of an operation of AWS, as AWS's model of the service describes it."""
 
-    #: The name of the service in botocore, as `batch`.
+    #: The name of the service, and of the file of its model, as `batch`.
     service: str
     #: As `DescribeJobs`.
     operation: str
@@ -112,14 +117,11 @@ def aws_schemas(answers: Iterable[AwsResponse], additions: Additions, refs: Refs
 
 
 class _AwsModel:
-    """The schemas of one of botocore's service models."""
+    """The schemas of one of AWS's service models."""
 
     def __init__(self, service: str, additions: Mapping[str, JsonSchemaValue]) -> None:
-        # Only the description needs it, and its import takes longer than the start of a server may.
-        from botocore.loaders import Loader  # noqa: PLC0415
-
         self._service = service
-        self._model = Loader().load_service_model(service, "service-2")
+        self._model = json.loads((MODELS / f"{service}.json").read_text(encoding="utf-8"))
         self._additions = additions
         #: By name.
         self.schemas: Json = {}

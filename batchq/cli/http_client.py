@@ -28,9 +28,10 @@ from urllib.request import (
 
 from msgspec import ValidationError, convert
 
+from batchq.accounts.signatures import SigningKey, signed_headers
 from batchq.cli.config import BUNDLE, KEY, REGION, SECRET, URL, default_file, load
 from batchq.cli.output import print_notice
-from batchq.cli.quantities import elapsed
+from batchq.cli.quantities import elapsed, now
 from batchq.errors import Invalid, ServerUnavailable, UsageError
 
 DEFAULT_URL = "http://127.0.0.1:22824"
@@ -260,14 +261,8 @@ def _headers(method: str, url: str, body: bytes | None, *, signed: bool, more: M
     key, secret = os.environ.get(KEY), os.environ.get(SECRET)
     if not signed or not key or not secret:
         return headers
-    # Importing botocore takes longer than a request that is not signed.
-    from botocore.auth import SigV4Auth  # noqa: PLC0415
-    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
-    from botocore.credentials import Credentials  # noqa: PLC0415
-
-    request = AWSRequest(method, url, headers=headers, data=body or b"")
-    SigV4Auth(Credentials(key, secret), "batch", os.environ.get(REGION) or "us-east-1").add_auth(request)
-    return dict(request.headers.items())
+    signing_key = SigningKey(key, secret, os.environ.get(REGION) or "us-east-1", "batch")
+    return signed_headers(signing_key, method=method, url=url, headers=headers, body=body or b"", now=now())
 
 
 def _error_of(refused: HTTPError, url: str) -> Invalid | ServerUnavailable:

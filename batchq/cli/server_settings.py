@@ -11,11 +11,10 @@ from typing import Any
 
 from msgspec import Struct
 from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from batchq.cli.output import DONE
 from batchq.errors import StartImpossible, UsageError
-from batchq.settings import PREFIX, Settings, flag_name, shown_default
+from batchq.settings import Settings, flag_name, setting_variable, shown_default
 from batchq.system.escapes import escape
 
 SYSTEM_FILE = Path("/etc/batchq/server.toml")  # the settings file, if neither a flag nor a variable names one
@@ -74,17 +73,15 @@ class LoadedSettings(Struct, frozen=True, kw_only=True):
 
 def loaded_settings(args: Namespace) -> LoadedSettings:
     """As `settings_of`, with the source of each setting."""
-    flags = {name: value for name, value in vars(args).items() if value is not None and name in Settings.model_fields}
     file = _file_of(args)
-    given = {} if file is None else _members(file)
-    named = {name.upper() for name in os.environ}
-    by_variable = {name for name in Settings.model_fields if f"{PREFIX}{name.upper()}" in named}
-    settings = _valid({name: value for name, value in given.items() if name not in by_variable} | flags)
-    by_source = {Source.FLAG: flags.keys(), Source.VARIABLE: by_variable, Source.FILE: given.keys()}
-    sources = {
-        name: next((source for source, names in by_source.items() if name in names), Source.DEFAULT)
-        for name in Settings.model_fields
+    names = {name: setting_variable(name) for name in Settings.model_fields}
+    by_source: Mapping[Source, Mapping[str, object]] = {
+        Source.FLAG: {name: value for name, value in vars(args).items() if value is not None and name in names},
+        Source.VARIABLE: {name: os.environ[variable] for name, variable in names.items() if variable in os.environ},
+        Source.FILE: {} if file is None else _members(file),
     }
+    sources = {name: next((at for at, given in by_source.items() if name in given), Source.DEFAULT) for name in names}
+    settings = _valid({name: by_source[at][name] for name, at in sources.items() if at in by_source})
     return LoadedSettings(settings=settings, sources=sources, file=file)
 
 
@@ -101,8 +98,6 @@ def _valid(given: Mapping[str, object]) -> Settings:
         error = invalid.errors()[0]
         reason = error["msg"].removeprefix("Value error, ")
         raise UsageError(f"{flag_name(str(error['loc'][0]))}: {reason}" if error["loc"] else reason) from None
-    except SettingsError as invalid:
-        raise UsageError(str(invalid)) from None
 
 
 def _members(file: Path) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -66,12 +67,14 @@ _SOCKET = """\
 Description=The address of batchq
 
 [Socket]
-ListenStream={address}
+{addresses}
 Backlog=128
 
 [Install]
 WantedBy=sockets.target
 """
+#: Of the file of a unix socket. Without accounts everyone who can connect is an admin.
+_SOCKET_FILE = "SocketMode=0600"
 _SYSUSERS = """\
 {mark}
 u batchq - "batchq" /var/lib/batchq
@@ -100,7 +103,8 @@ def add_install_service(command: ArgumentParser) -> None:
     """Write and check a systemd unit that runs the server, and print the commands that start the service."""
     command.set_defaults(run=_install)
     _add_scope(command)
-    command.add_argument("--listen", metavar="HOST:PORT", help="let systemd listen there, by a socket unit")
+    text = "let systemd listen there, by a socket unit; once for HOST:PORT and once for the path of a unix socket"
+    command.add_argument("--listen", metavar="ADDRESS", action="append", help=text)
     command.add_argument("--print", action="store_true", dest="prints", help="print the files instead of writing them")
 
 
@@ -173,8 +177,11 @@ def _files(args: Namespace) -> ServiceFiles:
     )
     files = {unit: text, settings: _SETTINGS.format(mark="# Settings of `batchq serve`.", data=data)}
     started = [f"{NAME}.service"]
-    if getattr(args, "listen", None) or (root / units.relative_to("/") / f"{NAME}.socket").exists():
-        files[units / f"{NAME}.socket"] = _SOCKET.format(mark=MARK, address=getattr(args, "listen", None))
+    socket, addresses = units / f"{NAME}.socket", getattr(args, "listen", None) or ()
+    installed = root / socket.relative_to("/")
+    if addresses or installed.exists():
+        text = _socket_unit(addresses, is_system=not args.user) if addresses else installed.read_text(encoding="utf-8")
+        files[socket] = text
         started.insert(0, f"{NAME}.socket")
     scope = " --user" if args.user else ""
     commands = [f"systemctl{scope} daemon-reload", f"systemctl{scope} enable --now {' '.join(started)}"]
@@ -189,6 +196,13 @@ def _files(args: Namespace) -> ServiceFiles:
         settings=root / settings.relative_to("/"),
         commands=tuple(commands),
     )
+
+
+def _socket_unit(addresses: Sequence[str], *, is_system: bool) -> str:
+    lines = [f"ListenStream={address}" for address in addresses]
+    if any(address.startswith("/") for address in addresses):
+        lines += [_SOCKET_FILE, *([f"SocketUser={NAME}"] if is_system else [])]
+    return _SOCKET.format(mark=MARK, addresses="\n".join(lines))
 
 
 def _command() -> str:

@@ -48,6 +48,7 @@ from batchq.server.listeners import (
     open_listeners,
     uses_accounts,
     with_gates,
+    with_inherited_sockets,
 )
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
@@ -86,10 +87,11 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
     Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
     StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
     """
+    settings, inherited = with_inherited_sockets(settings)
     check_secrets(settings)
     check_engine(settings)
     async with AsyncExitStack() as stack:
-        listeners, clock = stack.enter_context(open_listeners(settings)), SystemClock()
+        listeners, clock = stack.enter_context(open_listeners(settings, inherited)), SystemClock()
         store = await open_store(settings)
         stack.push_async_callback(store.close)
         stack.enter_context(hold_instance(store.instance, settings.data))

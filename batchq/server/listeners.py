@@ -1,6 +1,7 @@
 """How a server listens, as its settings say: on TCP, on a unix socket, or on both, and who may call it there."""
 
 import logging
+import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,7 +31,7 @@ from batchq.ports.clock import Clock
 from batchq.settings import Auth, Settings
 from batchq.system.clock import wall_time
 from batchq.system.host import connection_limit, is_loopback, listen
-from batchq.system.service_manager import inherited_socket
+from batchq.system.service_manager import InheritedSockets, inherited_sockets
 
 log = logging.getLogger(__name__)
 
@@ -62,26 +63,46 @@ class GatedListener(Struct, frozen=True, kw_only=True):
     path: Path | None = None
 
 
+def with_inherited_sockets(settings: Settings) -> tuple[Settings, InheritedSockets]:
+    """The sockets of the service manager, and the settings with the file of its unix socket as `socket`.
+
+    Raises StartImpossible for settings that contradict the sockets, and the errors of `inherited_sockets`.
+    """
+    inherited = inherited_sockets()
+    if inherited.tcp is not None and settings.no_tcp:
+        raise StartImpossible("the service manager passes a socket of TCP, and --no-tcp is set")
+    if inherited.path is None:
+        return settings, inherited
+    if settings.socket not in {None, inherited.path} or settings.socket_group or settings.socket_mode:
+        raise StartImpossible(
+            f"the service manager passes the unix socket {inherited.path}: remove --socket, --socket-group and "
+            "--socket-mode, and set SocketGroup= and SocketMode= in its unit"
+        )
+    return settings.model_copy(update={"socket": inherited.path}), inherited
+
+
 @contextmanager
-def open_listeners(settings: Settings) -> Iterator[Listeners]:
+def open_listeners(settings: Settings, inherited: InheritedSockets) -> Iterator[Listeners]:
     """The listening sockets. Clients that connect before the server is ready wait until it is.
 
-    A TCP socket of the service manager takes the place of `host` and `port`. Raises StartImpossible for settings that
-    contradict each other; the errors of `listen`, `listening` and `inherited_socket`.
+    A TCP socket of the service manager takes the place of `host` and `port`; `with_inherited_sockets` has set the file
+    of its unix socket. Raises StartImpossible for settings that contradict each other; the errors of `listen` and
+    `listening`.
     """
-    inherited = None if settings.no_tcp else inherited_socket()
-    check_listen_address(settings, settings.host if inherited is None else inherited.getsockname()[0])
+    check_listen_address(settings, settings.host if inherited.tcp is None else inherited.tcp.getsockname()[0])
     has_accounts = uses_accounts(settings)
-    file = socket_file(settings, has_accounts=has_accounts)
+    file = socket_file(settings, inherited.path, has_accounts=has_accounts)
     certificate = None if settings.no_tcp else make_certificate(settings)
     with ExitStack() as stack:
-        yield Listeners(
-            tcp=None if settings.no_tcp else stack.enter_context(inherited or listen(settings.host, settings.port)),
-            certificate=certificate,
-            local=None if file is None else stack.enter_context(listening(file)),
-            file=file,
-            has_accounts=has_accounts,
-        )
+        tcp = None if settings.no_tcp else inherited.tcp or listen(settings.host, settings.port)
+        local = inherited.unix
+        if tcp is not None:
+            stack.enter_context(tcp)
+        if local is not None:
+            stack.enter_context(local)
+        elif file is not None:
+            local = stack.enter_context(listening(file))
+        yield Listeners(tcp=tcp, certificate=certificate, local=local, file=file, has_accounts=has_accounts)
 
 
 def with_gates(
@@ -124,8 +145,8 @@ def uses_accounts(settings: Settings) -> bool:
     return settings.auth is not Auth.NONE or (settings.no_tcp and bool(AccountsFile(settings.data).load().users))
 
 
-def socket_file(settings: Settings, *, has_accounts: bool) -> SocketFile | None:
-    """The file of the unix socket; None without one.
+def socket_file(settings: Settings, inherited: Path | None, *, has_accounts: bool) -> SocketFile | None:
+    """The file of the unix socket; None without one. `inherited`: the file that the service manager created.
 
     Raises StartImpossible for flags that need a socket, and for a socket on which every user of the machine would be an
     admin, unless `insecure_no_auth` is set.
@@ -135,6 +156,8 @@ def socket_file(settings: Settings, *, has_accounts: bool) -> SocketFile | None:
             raise StartImpossible("--no-tcp, --socket-group and --socket-mode need --socket")
         return None
     mode = int(settings.socket_mode, 8) if settings.socket_mode else WITH_GROUP if settings.socket_group else OWNER_ONLY
+    if inherited is not None:
+        mode = stat.S_IMODE(inherited.stat().st_mode)
     if mode & 0o006 and not has_accounts and not settings.insecure_no_auth:
         raise StartImpossible(
             f"every user of this machine could connect to {settings.socket} as an admin: set another --socket-mode, "

@@ -3,11 +3,16 @@
 import os
 from collections.abc import MutableMapping
 from contextlib import suppress
-from socket import AF_INET, AF_INET6, AF_UNIX, SO_ACCEPTCONN, SOCK_DGRAM, SOL_SOCKET, socket
+from pathlib import Path
+from socket import AF_INET, AF_INET6, AF_UNIX, SO_ACCEPTCONN, SOCK_DGRAM, SOCK_STREAM, SOL_SOCKET, socket
+
+from msgspec import Struct
 
 from batchq.errors import StartImpossible
 
 FIRST_DESCRIPTOR = 3  # of the sockets that the service manager passes
+TCP, UNIX = "TCP", "unix sockets"
+PERMITTED = "pass one of TCP, one unix socket with a file, or both"
 
 
 def notify(state: str, variables: MutableMapping[str, str] = os.environ) -> None:
@@ -20,26 +25,51 @@ def notify(state: str, variables: MutableMapping[str, str] = os.environ) -> None
         manager.send(state.encode())
 
 
-def inherited_socket(variables: MutableMapping[str, str] = os.environ) -> socket | None:
-    """The listening TCP socket that the service manager passes to this process; None without one.
+class InheritedSockets(Struct, frozen=True, kw_only=True):
+    """The listening sockets that the service manager passes to this process; None for a kind that it does not pass."""
 
-    Raises StartImpossible for several sockets, and for a socket of another kind.
+    tcp: socket | None = None
+    #: With a file.
+    unix: socket | None = None
+
+    @property
+    def path(self) -> Path | None:
+        """The file of the unix socket."""
+        return None if self.unix is None else Path(os.fsdecode(self.unix.getsockname()))
+
+
+def inherited_sockets(variables: MutableMapping[str, str] = os.environ) -> InheritedSockets:
+    """The sockets of the service manager: one of TCP, one unix socket, or both.
+
+    Raises StartImpossible for two of a kind, and for a socket of another kind.
     """
     if variables.get("LISTEN_PID") != str(os.getpid()):
-        return None
+        return InheritedSockets()
     number = variables.get("LISTEN_FDS", "")
     # Child processes get no sockets.
     for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
         variables.pop(name, None)
-    if number != "1":
-        raise StartImpossible(f"the service manager passes {number or 'no'} sockets: pass one, of TCP")
+    if number not in {"1", "2"}:
+        raise StartImpossible(f"the service manager passes {number or 'no'} sockets: {PERMITTED}")
+    passed: dict[str, socket] = {}
+    for descriptor in range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + int(number)):
+        kind, listener = _listener(descriptor)
+        if kind in passed:
+            raise StartImpossible(f"the service manager passes two sockets of {kind}: {PERMITTED}")
+        passed[kind] = listener
+    return InheritedSockets(tcp=passed.get(TCP), unix=passed.get(UNIX))
+
+
+def _listener(descriptor: int) -> tuple[str, socket]:
+    """The listening socket of the descriptor with its kind, TCP or UNIX. Raises StartImpossible for another socket."""
     try:
-        listener = socket(fileno=FIRST_DESCRIPTOR)
-        listens = listener.family in {AF_INET, AF_INET6} and listener.getsockopt(SOL_SOCKET, SO_ACCEPTCONN)
+        listener = socket(fileno=descriptor)
+        listens = listener.type == SOCK_STREAM and listener.getsockopt(SOL_SOCKET, SO_ACCEPTCONN)
+        has_file = listener.family == AF_UNIX and os.fsencode(listener.getsockname()).startswith(b"/")
     except OSError as why:
         raise StartImpossible(f"the socket of the service manager cannot be used: {why.strerror}") from None
-    if not listens:
-        raise StartImpossible("the socket that the service manager passes does not listen on TCP")
+    if not listens or not (has_file or listener.family in {AF_INET, AF_INET6}):
+        raise StartImpossible(f"a socket that the service manager passes does not listen on TCP or a file: {PERMITTED}")
     listener.set_inheritable(False)
     listener.setblocking(False)  # noqa: FBT003 - the parameter has no name
-    return listener
+    return UNIX if has_file else TCP, listener

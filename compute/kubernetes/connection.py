@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from batchq.errors import StartImpossible
@@ -72,8 +71,8 @@ def load_cluster(reference: str) -> ClusterAccess:
         return _in_cluster(os.environ, ACCOUNT_FILES)
     file, _, context = reference.partition("#")
     try:
-        return _from_kubeconfig(Path(file), context)
-    except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        return _from_kubeconfig(_loaded(Path(file)), Path(file).parent, context)
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise StartImpossible(f"the kubeconfig {file} cannot be used: {error}") from error
 
 
@@ -104,9 +103,20 @@ def _in_cluster(variables: Mapping[str, str], files: Path) -> ClusterAccess:
         raise StartImpossible(f"the service account of this pod cannot be used: {error}") from error
 
 
-def _from_kubeconfig(file: Path, context_name: str) -> ClusterAccess:
-    loaded = yaml.safe_load(file.read_text(encoding="utf-8"))
-    config: Mapping[str, Any] = loaded if isinstance(loaded, dict) else {}
+def _loaded(file: Path) -> Mapping[str, Any]:
+    """The contents of a kubeconfig. Raises OSError and ValueError; StartImpossible without PyYAML."""
+    try:
+        import yaml  # noqa: PLC0415 - of the extra `kubernetes`
+    except ModuleNotFoundError:
+        raise StartImpossible("a kubeconfig needs PyYAML: install `batchq[kubernetes]`") from None
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from error
+    return config if isinstance(config, dict) else {}
+
+
+def _from_kubeconfig(config: Mapping[str, Any], folder: Path, context_name: str) -> ClusterAccess:
     context = _named(config, "contexts", "context", context_name or str(config.get("current-context") or ""))
     cluster = _named(config, "clusters", "cluster", str(context.get("cluster")))
     user = _named(config, "users", "user", str(context["user"])) if context.get("user") else {}
@@ -118,8 +128,8 @@ def _from_kubeconfig(file: Path, context_name: str) -> ClusterAccess:
     return ClusterAccess(
         server=server,
         namespace=str(context.get("namespace") or "default"),
-        token=TokenFile(file.parent / token_file) if token_file else FixedToken(value=str(user.get("token") or "")),
-        tls=_tls(cluster, user, file.parent) if server.startswith("https://") else None,
+        token=TokenFile(folder / token_file) if token_file else FixedToken(value=str(user.get("token") or "")),
+        tls=_tls(cluster, user, folder) if server.startswith("https://") else None,
         tls_name=cluster.get("tls-server-name"),
     )
 

@@ -7,7 +7,9 @@ import schemathesis
 
 from batchq.api.batch import routes as batch
 from batchq.api.logs import routes as logs
+from batchq.api.operations.schemas import MODELS
 from tests.api.model import SERVED
+from tests.support.aws_models import cut_models, text_of
 from tests.support.described import description, difference, whole_app
 
 JOB = dict.fromkeys(("jobArn", "jobName", "jobId", "jobQueue", "jobDefinition"), "a") | {"startedAt": 1}
@@ -32,6 +34,13 @@ def operations(described):
 
 def test_the_description_is_valid_openapi(described):
     schemathesis.openapi.from_dict(described).validate()
+
+
+def test_the_models_of_the_answers_of_aws_are_those_of_botocore():
+    """`python -m tests.support.aws_models` writes them anew."""
+    expected = {f"{service}.json": text_of(model) for service, model in cut_models().items()}
+
+    assert {it.name: it.read_text() for it in MODELS.glob("*.json")} == expected
 
 
 def test_every_route_but_those_of_pages_is_described(app, described):

@@ -27,11 +27,12 @@ def files(root):
 
 @pytest.mark.process  # systemd-analyze
 def test_a_service_is_a_unit_a_user_and_a_settings_file_that_systemd_accepts(tmp_path, capsys):
-    assert install(tmp_path, "--listen", "127.0.0.1:22824") == 0
+    assert install(tmp_path, "--listen", "127.0.0.1:22824", "--listen", "/run/batchq.sock") == 0
 
     assert files(tmp_path) == {UNIT, SOCKET, SETTINGS, USERS}
     assert "systemctl enable --now batchq.socket batchq.service" in capsys.readouterr().out
     assert 'data = "/var/lib/batchq"' in (tmp_path / SETTINGS).read_text()
+    assert "ListenStream=/run/batchq.sock\nSocketMode=0600\nSocketUser=batchq" in (tmp_path / SOCKET).read_text()
     if shutil.which("systemd-analyze"):
         units = [tmp_path / UNIT, tmp_path / SOCKET]
         checked = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
@@ -55,6 +56,16 @@ def test_an_installation_keeps_changed_settings_and_so_does_the_removal(tmp_path
 
     assert files(tmp_path) == {SETTINGS}
     assert (tmp_path / SETTINGS).read_text() == "port = 1\n"
+
+
+def test_an_installation_without_an_address_keeps_the_socket_unit(tmp_path):
+    install(tmp_path, "--listen", "127.0.0.1:22824")
+
+    install(tmp_path)
+
+    assert "ListenStream=127.0.0.1:22824\n" in (tmp_path / SOCKET).read_text()
+    uninstall(tmp_path)
+    assert files(tmp_path) == {SETTINGS}
 
 
 def test_a_unit_of_someone_else_is_not_removed(tmp_path, capsys):

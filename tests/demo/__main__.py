@@ -16,10 +16,11 @@ REASON = "not needed any more"
 OVER = {"SUCCEEDED", "FAILED"}
 
 
-def main() -> int:
+def main(kind: type[Service] = Service) -> int:
+    """`kind`: how the server runs."""
     with (
         tempfile.TemporaryDirectory(prefix="batchq-demo-") as directory,
-        serving(Path(directory) / "data", "--stop-grace", str(GRACE)) as service,
+        serving(Path(directory) / "data", "--stop-grace", str(GRACE), kind=kind) as service,
     ):
         print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
         holder = stage(service.client())

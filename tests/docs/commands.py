@@ -30,15 +30,20 @@ def leaves():
         )
 
 
-def flag_rows(command, *, only=(), without=()):
+def flags_of(command, *, only=(), without=()):
+    """The spellings of each argument with its value, and its text without a path of this machine."""
     for action in command._actions:
         names = action.option_strings or [action.metavar or action.dest]
         if "--help" in names or action.help == SUPPRESS or (only and names[-1] not in only) or names[-1] in without:
             continue
         value = f" {action.metavar}" if action.option_strings and isinstance(action.metavar, str) else ""
-        spelled = ", ".join(f"`{name}{value}`" for name in names).replace("|", "\\|")
-        text = (action.help or "").replace("|", "\\|").partition(" (/")[0]  # without a path of this machine
-        yield f"| {spelled} | {text} |"
+        yield [f"{name}{value}" for name in names], (action.help or "").replace("%%", "%").partition(" (/")[0]
+
+
+def flag_rows(command, *, only=(), without=()):
+    for names, text in flags_of(command, only=only, without=without):
+        spelled = ", ".join(f"`{name}`" for name in names)
+        yield "| {} | {} |".format(spelled.replace("|", "\\|"), text.replace("|", "\\|"))
 
 
 def section(words, command):

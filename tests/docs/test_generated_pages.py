@@ -7,7 +7,7 @@ import pytest
 
 from batchq.api.metrics.routes import Metrics
 from tests.demo import stopping
-from tests.docs import commands, explanations, monitoring, recording, settings_table
+from tests.docs import commands, explanations, man_pages, monitoring, recording, settings_table
 from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
 from tests.support.builders import NOON
@@ -30,6 +30,14 @@ def test_the_page_describes_every_room():
 
 def test_the_page_of_all_commands_is_current():
     assert commands.PAGE.read_text() == commands.page(), "run: python -m tests.docs.commands"
+
+
+def test_the_man_pages_and_the_completions_are_current():
+    assert man_pages.kept() == man_pages.files(), "run: python -m tests.docs.man_pages"
+
+
+def test_a_man_page_has_neither_requests_nor_escapes_from_the_texts_of_flags():
+    assert man_pages.escaped(r".B \fI--x") == r"\&.B \efI\-\-x"
 
 
 def test_the_table_of_explanations_is_current():

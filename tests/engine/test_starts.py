@@ -64,7 +64,7 @@ def test_each_container_of_a_task_knows_the_others():
 
     made = launch_spec(job, tag(job, "0/sidecar"))
 
-    assert (made.tag, made.beside) == (tag(job, "0/sidecar"), ("app",))
+    assert (made.tag, made.beside) == (tag(job, "0/sidecar"), (app(),))
     assert (made.share_ipc, made.share_pids) == (True, False)
 
 

@@ -115,12 +115,12 @@ class JobServer:
 
 
 @contextmanager
-def job_server(directory: Path, engine_url: str | None = None) -> Iterator[JobServer]:
-    """None: the engine of DOCKER_HOST, where no container may remain."""
+def job_server(directory: Path, engine_url: str | None = None, *more: str) -> Iterator[JobServer]:
+    """None: the engine of DOCKER_HOST, where no container may remain. `more`: further flags of the server."""
     settings = ["BATCHQ_SURVEY_EVERY=1"]
     if engine_url is not None:
         settings.append("BATCHQ_NETWORK=bridge")  # the bridge of a killed engine would remain
-    flags, under = ("--stop-grace", "2", "--min-timeout", "1"), ("env", *settings)
+    flags, under = ("--stop-grace", "2", "--min-timeout", "1", *more), ("env", *settings)
     with serving(directory / "data", *flags, under=under, engine_url=engine_url) as service:
         try:
             yield (server := JobServer(service, ContainerRecords(directory / "records")))

@@ -31,6 +31,7 @@ from batchq.domain.groups import Group
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
+from batchq.domain.task import NodeRun
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Restoration
@@ -65,6 +66,7 @@ VALUES: Mapping[str, Stored] = {
     ),
     "job_spec": Stored(of=JobSpec, write=rows.as_json, read=rows.spec),
     "consumable_requirements": Stored(of=tuple[ConsumableRequirement, ...], write=rows.as_json, read=rows.needs),
+    "node_runs": Stored(of=tuple[NodeRun, ...], write=rows.as_json, read=rows.node_runs),
     "job_history": Stored(
         of=HistoryEntry,
         write=rows.moment_value,

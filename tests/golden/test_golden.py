@@ -59,6 +59,5 @@ def test_comments_of_the_schema_name_the_classes_that_are_stored():
     lists = re.findall(r"JSON of (?:a tuple of )?(\w+(?:, \w+)*(?: or \w+)?)", text)
     named = {it for each in lists for it in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
 
-    (requirement, _) = get_args(stored.VALUES["consumable_requirements"].of)
-    names = {it.of.__name__ for it in stored.VALUES.values() if isinstance(it.of, type)} | {requirement.__name__}
-    assert named == names
+    classes = {value.of if isinstance(value.of, type) else get_args(value.of)[0] for value in stored.VALUES.values()}
+    assert named == {stored_class.__name__ for stored_class in classes}

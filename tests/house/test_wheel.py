@@ -5,11 +5,16 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
+from email import message_from_string
+from operator import itemgetter
 from zipfile import ZipFile
 
 import pytest
 
+from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
+from tests.support.installed_size import dependencies, disk_bytes, size_of
 
 PROGRAM = """
 import api, compute, batchq, batchq.api.serving.app, batchq.compute.docker.runtime
@@ -43,12 +48,20 @@ def run(*command, **options):
 
 def built(folder):
     """The wheel of the sources, built in a folder of its own."""
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    source = folder / "source"
-    for name in ("batchq", "compute", "api"):
+    return wheel_of(sources_in(folder / "source"), folder)
+
+
+def sources_in(source):
+    """A copy of the sources in a new folder, from which a wheel can be built."""
+    for name in ("batchq", "compute", "api", "packaging"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    return source
+
+
+def wheel_of(source, folder):
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     variables = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
     run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source), env=variables)
     (wheel,) = folder.glob("batchq-*.whl")
@@ -87,21 +100,69 @@ def test_two_builds_of_the_same_sources_are_equal(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
+def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
+    program = "import setuptools.build_meta as backend; backend.build_sdist('.')"
+    source = shutil.copytree(wheel.parent / "source", tmp_path / "source", symlinks=True)
+    run(sys.executable, "-c", program, cwd=source)
+    (archive,) = source.glob("batchq-*.tar.gz")
+
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path, filter="data")
+
+    assert wheel_of(tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path).read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.exhaustive
 def test_the_metadata_name_the_license_the_types_and_the_command(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
     (commands,) = installed.glob("*.dist-info/entry_points.txt")
 
     described = metadata.read_text()
 
-    assert "License-Expression: MIT" in described
+    assert "License-Expression: MIT AND Apache-2.0" in described
     assert "Classifier: Typing :: Typed" in described
     assert (installed / "batchq" / "py.typed").exists()
     assert "batchq = batchq.cli.main:main" in commands.read_text()
 
 
 @pytest.mark.exhaustive
+def test_an_installation_takes_at_most_70_mib_of_disk_with_its_bytecode(installed):
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    names = dependencies(message_from_string(metadata.read_text()).get_all("Requires-Dist"))
+    run(sys.executable, "-m", "compileall", "-q", str(installed))
+
+    sizes = {name: size_of(name) for name in names} | {"batchq": disk_bytes(installed.rglob("*"))}
+
+    assert min(sizes.values()) > 0
+    assert sum(sizes.values()) <= 70 * 2**20, sorted(sizes.items(), key=itemgetter(1))
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_has_the_models_of_aws_with_their_license(installed):
+    folder = installed / "batchq" / "api" / "operations" / "aws_models"
+    (licenses,) = installed.glob("*.dist-info/licenses")
+
+    assert {it.name for it in folder.iterdir()} == {"batch.json", "logs.json", "sagemaker.json", "NOTICE"}
+    assert "Apache License" in (licenses / "api" / "operations" / "aws_models" / "LICENSE").read_text()
+
+
+@pytest.mark.exhaustive
 def test_the_wheel_has_one_top_level_package(installed):
-    assert [it.name for it in installed.iterdir() if it.suffix != ".dist-info"] == ["batchq"]
+    assert [it.name for it in installed.iterdir() if it.suffix not in {".dist-info", ".data"}] == ["batchq"]
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_has_a_man_page_of_each_command_and_the_completions(installed):
+    (data,) = installed.glob("*.data")
+    shared = {str(it.relative_to(data / "data" / "share")) for it in data.rglob("*") if it.is_file()}
+
+    assert shared == {
+        "man/man1/batchq.1",
+        *(f"man/man1/batchq-{name}.1" for name in COMMANDS),
+        "bash-completion/completions/batchq",
+        "zsh/site-functions/_batchq",
+        "fish/vendor_completions.d/batchq.fish",
+    }
 
 
 @pytest.mark.exhaustive

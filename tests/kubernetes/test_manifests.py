@@ -1,18 +1,20 @@
 """The manifests of deploy/kubernetes: a cluster accepts them, and the settings in them are those of `batchq serve`."""
 
 import asyncio
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import yaml
 from msgspec.structs import replace
 
+from batchq.cli.server_settings import settings_of
 from batchq.compute.kubernetes.connection import FixedToken, load_cluster
 from batchq.compute.kubernetes.examination import examine_access
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.container import TextFile
 from batchq.errors import RuntimeUnknown
-from batchq.settings import Auth, Settings
+from batchq.settings import Auth
 from batchq.system.clock import SystemClock
 from tests.kubernetes.conftest import cluster_reference, on_cluster
 from tests.support.containers import new_tag, over, part_of, until, wait_for_line
@@ -116,7 +118,7 @@ def test_the_server_of_the_manifest_starts_with_its_variables(monkeypatch):
     for variable in container["env"]:
         monkeypatch.setenv(variable["name"], variable["value"])
 
-    settings = Settings()
+    settings = settings_of(Namespace())
 
     assert (settings.kubernetes, settings.auth, settings.data) == (
         "in-cluster",

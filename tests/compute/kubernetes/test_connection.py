@@ -2,6 +2,7 @@
 
 import base64
 import ssl
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -106,6 +107,13 @@ def test_a_file_that_is_no_kubeconfig_is_refused_at_the_start(tmp_path, text):
         load_cluster(str(file))
     with pytest.raises(StartImpossible):
         load_cluster(str(tmp_path / "absent"))
+
+
+def test_without_pyyaml_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+
+    with pytest.raises(StartImpossible, match=r"install `batchq\[kubernetes\]`"):
+        load_cluster(str(tmp_path / "config"))
 
 
 def test_the_service_account_of_a_pod(tmp_path):

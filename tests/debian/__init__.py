@@ -1,0 +1,1 @@
+"""The transcript of docs/operations.md: batchq is installed, upgraded, backed up and restored in a fresh Debian."""
