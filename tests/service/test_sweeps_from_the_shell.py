@@ -156,7 +156,6 @@ def test_a_refused_job_ends_the_sweep(connected, batchq_lines):
     [
         (["--each", "none"], "cannot read none: No such file or directory"),
         (["--each", "empty"], "empty has no lines"),
-        (["--each", "lines", "--wait"], "--wait is for one job"),
         (["--jobs", "3"], "--jobs belongs to --each"),
         (["--each", "lines"], "--each needs {}, which stands for the line"),
         (["--each", "long"], "the command and the environment have 9"),
