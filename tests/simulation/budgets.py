@@ -23,6 +23,7 @@ from batchq.domain.cost import cost_of, hourly, run_time
 from batchq.domain.enums import FINISHED, BudgetLimit, BudgetPeriod, StopKind
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_rules import YET_TO_COME
 from batchq.domain.prices import Prices
 from batchq.engine.budgets import OPERATIONS
 from batchq.engine.loop import EngineLoop
@@ -130,7 +131,8 @@ class BudgetChecks(Checks):
         """Called for each changed job: an attempt costs no time in which its container did not run."""
         for it in after.attempts[len(before.attempts) :]:
             self.run_log.counts["attempts charged until a survey"] += it.charged_until is not None
-            if after.spec.prices is None or it.containers or self._times.spans_setting(after.id, it.number):
+            several = len(it.containers) > 1
+            if after.spec.prices is None or several or self._times.spans_setting(after.id, it.number):
                 continue
             ran = self._ran(after, it.number)
             if run_time(it, self._times.now()) > ran:
@@ -142,11 +144,15 @@ class BudgetChecks(Checks):
         return any(_covers(key, it) for key in self.budgets for it in priced)
 
     def _most(self, job: Job, at: datetime) -> Decimal:
-        """The most that the active attempt of a job can have cost: its containers have run so long."""
+        """The most that the active attempt of a job can have cost: its containers have run so long.
+
+        An attempt with a container that has still to start goes on after the end of the others.
+        """
         assert job.attempt is not None
         if job.spec.prices is None:
             return Decimal(0)
-        if self._times.spans_setting(job.id, job.attempt.number):
+        goes_on = any(container.state in YET_TO_COME for container in job.attempt.containers)
+        if goes_on or self._times.spans_setting(job.id, job.attempt.number):
             return self._cost(replace(job, attempts=()), at)
         rate = hourly(job.spec.prices, job.spec.resources).total
         return rate * Decimal(self._ran(job, job.attempt.number) / timedelta(hours=1))
