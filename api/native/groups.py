@@ -81,6 +81,7 @@ def group_answer(group: Group) -> GroupRow:
         status_summary={status: counts.get(status, 0) for status in Status},
         not_created=group.uncreated,
         stopped=group.stopped,
+        declared_size=group.terms.size,
         max_running=group.terms.max_running,
         max_failed=group.terms.max_failed,
         run_seconds=group.run_time.total_seconds(),

@@ -17,7 +17,7 @@ from batchq.cli.server_requests import fetch_caller, fetch_explanation, fetch_gr
 from batchq.cli.tables import Column, print_json, print_list, prints_json, text_column
 from batchq.domain.access.accounts import AccountName, Owner, UserName
 from batchq.domain.enums import ACTIVE, FINISHED, Status, in_order
-from batchq.domain.groups import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
+from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
 from batchq.errors import NotFound, UsageError
 from batchq.ports.responses.groups import GroupEndResponse, GroupRow
 from batchq.ports.responses.jobs import JobRow
@@ -52,7 +52,7 @@ def group_of_sweep(url: str, args: Namespace, request: Request, digest: str) -> 
     """The id of the group of `--each`, and the member `tags` that names it.
 
     Without `--group` it is a new group, except that the same command continues its group within 15 minutes. `digest`:
-    identifies the command.
+    identifies the command, whatever lines its files have.
     """
     tags = request["tags"]
     caller, at = fetch_caller(url), fetch_server_time(url)
@@ -64,6 +64,10 @@ def group_of_sweep(url: str, args: Namespace, request: Request, digest: str) -> 
     known = {group.group_id: group for group in fetch_groups(url, groups=[_group_id(each, owner) for each in keyed])}
     earlier = known.get(_group_id(keyed[0], owner))
     chosen = keyed[0] if earlier is not None and at - earlier.created_at < SAME_COMMAND else keyed[1]
+    found = known.get(_group_id(chosen, owner))
+    if found is not None and found.declared_size is not None:
+        # A job that was submitted before is recognized by an equal request.
+        chosen = chosen | {SIZE_TAG: str(found.declared_size)}
     return _group_id(chosen, owner), request | {"tags": chosen}
 
 

@@ -177,7 +177,7 @@ def _submit_each(args: Namespace, plan: JobPlan) -> int:
         print_requests(plan, [member.request | tags for member in members])
         return DONE
     url = url_of(args)
-    digest = sha256("".join(member.invocation for member in members).encode()).hexdigest()
+    digest = sha256(json.dumps([[axis.source for axis in axes], plan.request]).encode()).hexdigest()
     group, tags = group_of_sweep(url, args, tags, digest)
     resolved = plan.resolved(url) | tags
     sweep = [member.with_members_of(resolved) for member in members]

@@ -4,29 +4,20 @@ A job names its group by the tag `batchq:group`; the first job of a group create
 of its group, the array itself is not. A job that repeats a finished job of its group replaces it.
 """
 
-import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from hashlib import sha256
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner
-from batchq.domain.catalog import Tags
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import GroupId, JobId
-from batchq.domain.job import GroupTerms, Job
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.status_counts import StatusCounts, counts_after
-from batchq.errors import Invalid
 
-GROUP_TAG = "batchq:group"  # `NAME`, or `NAME/KEY` for one of several groups of this name
-SIZE_TAG = "batchq:group-size"
-MAX_RUNNING_TAG = "batchq:max-running"
-MAX_FAILED_TAG = "batchq:max-failed"
-MAX_NUMBER = 1_000_000  # in the tags
-_NAME = re.compile(r"([A-Za-z0-9][\w-]{0,127})(?:/([\w-]{1,64}))?", re.ASCII)
 _OCCUPYING = ACTIVE | {Status.RUNNABLE}
 
 
@@ -125,29 +116,6 @@ class MemberChange(Struct, frozen=True, kw_only=True):
     after: Job | None
 
 
-def group_terms(tags: Tags, owner: Owner) -> GroupTerms | None:
-    """The group that the tags of a submission name. Groups of two users are different. Raises Invalid."""
-    given = dict(tags)
-    limits = {tag: _number(tag, given.get(tag)) for tag in (SIZE_TAG, MAX_RUNNING_TAG, MAX_FAILED_TAG)}
-    if GROUP_TAG not in given:
-        if any(tag in given for tag in limits):
-            raise Invalid(f"The tags {', '.join(limits)} require the tag {GROUP_TAG}.")
-        return None
-    named = _NAME.fullmatch(given[GROUP_TAG])
-    if named is None:
-        raise Invalid(
-            f"The tag {GROUP_TAG} must be a name of up to 128 letters, digits, hyphens and underscores, or NAME/KEY."
-        )
-    digest = sha256("\n".join((owner.account, owner.user, given[GROUP_TAG])).encode()).hexdigest()
-    return GroupTerms(
-        id=GroupId(f"g-{digest[:20]}"),
-        name=named[1],
-        size=limits[SIZE_TAG],
-        max_running=limits[MAX_RUNNING_TAG],
-        max_failed=limits[MAX_FAILED_TAG],
-    )
-
-
 def new_group(job: Job) -> Group:
     """The group that its first job creates."""
     assert job.spec.group is not None, f"{job.id} is in no group"
@@ -196,13 +164,3 @@ def _run_time(job: Job | None) -> timedelta:
     if job is None or job.status is not Status.SUCCEEDED or job.started_at is None or job.stopped_at is None:
         return timedelta()
     return max(job.stopped_at - job.started_at, timedelta())
-
-
-def _number(tag: str, value: str | None) -> int | None:
-    if value is None:
-        return None
-    if not (
-        value.isascii() and value.isdigit() and len(value) <= len(str(MAX_NUMBER)) and 0 < int(value) <= MAX_NUMBER
-    ):
-        raise Invalid(f"The tag {tag} must be a whole number from 1 to {MAX_NUMBER}.")
-    return int(value)

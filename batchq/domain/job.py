@@ -10,10 +10,10 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import ContainerSpec, Overrides, Resources
 from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState, DependencyType, Status, StopKind
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import (
     ConsumableName,
     DefinitionRef,
-    GroupId,
     JobId,
     MachineName,
     QueueName,
@@ -65,19 +65,6 @@ class ConsumableRequirement(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     resource: ConsumableName
     #: Units.
     quantity: int
-
-
-class GroupTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The group of a job, and the limits that the submission requests for the group. Those of its first job apply."""
-
-    id: GroupId
-    name: str
-    #: How many jobs the group will have; None: not declared.
-    size: int | None = None
-    #: The most jobs that are RUNNABLE, STARTING or RUNNING at the same time; None: without limit.
-    max_running: int | None = None
-    #: The number of failed jobs after which the others are cancelled; None: without limit.
-    max_failed: int | None = None
 
 
 class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

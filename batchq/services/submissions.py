@@ -14,7 +14,7 @@ from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.catalog import JobDefinition, JobQueue
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
-from batchq.domain.groups import group_terms
+from batchq.domain.group_terms import group_terms
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_request import JobRequest

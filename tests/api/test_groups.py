@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from batchq.api.native.groups import group_end_answer
 from batchq.domain.access.accounts import AccountName, Caller, UserName
 from batchq.domain.enums import Role, Status
-from batchq.domain.groups import Group, group_terms
+from batchq.domain.group_terms import group_terms
+from batchq.domain.groups import Group
 from batchq.ports.groups import GroupQuery
 from batchq.ports.history import GroupEnd
 from batchq.ports.jobs import Changes

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import MemberChange, group_after, new_group
 from batchq.domain.ids import GroupId
-from batchq.domain.job import ArrayState, GroupTerms
+from batchq.domain.job import ArrayState
 from batchq.domain.status_counts import counts_after
 from tests.support.builders import NOON, job, stop
 from tests.support.examples import examples

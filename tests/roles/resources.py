@@ -1,5 +1,6 @@
 """Jobs and definitions of users, which other users try to read and to change."""
 
+import json
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -8,6 +9,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from batchq.compute.simulated.script import Script, script_variable
+from batchq.domain.group_terms import GROUP_TAG
 from tests.roles.people import MODELARTS, Request, sagemaker
 
 LIMIT = 60.0  # seconds
@@ -118,6 +120,14 @@ class Resources:
         nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": parts}
         self._server.do(owner, "RegisterJobDefinition", jobDefinitionName=name, type="multinode", nodeProperties=nodes)
         return Owned(job=self.submit(owner, name), definition=name)
+
+    def grouped(self, owner):
+        """A group with one job; `job` is the id of the group."""
+        definition = self.defined(owner)
+        self.submit(owner, definition, tags={GROUP_TAG: definition})
+        listed = Request(path="/v1/batchq/listgroups", body={"groupName": definition})
+        (group,) = json.loads(self._server.send(owner, listed).body)["groups"]
+        return Owned(job=group["groupId"], definition=definition)
 
     def sagemaker(self, owner):
         """A queued training job of the SageMaker dialect; `job` is its name."""

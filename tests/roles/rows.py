@@ -189,6 +189,12 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListJobs", "of a gang"): _reach(
         lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), "gang"
     ),
+    ("ListGroups", ""): Row(
+        cells=REACH,
+        request=lambda _: Request(path="/v1/batchq/listgroups", body={}),
+        kind="grouped",
+        revealed=lambda it: f'"{it.job}"',
+    ),
     ("SubmitJob", "of a definition"): _use(
         lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
     ),

@@ -63,6 +63,7 @@ ROWS = {
     **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},
     **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("", "/log", "/log/text")},
     "GET /jobs/{job}/children": PageRow(kind="array"),
+    **{f"GET /groups/{{group}}{part}": PageRow(kind="grouped") for part in ("", "/csv")},
     **both("/jobs/{id}/stop", form=ORDER),
     **both("/jobs/{id}/nodes/{node}/stop", form=ORDER, kind="gang"),
     **both("/jobs/{id}/force-fail", form=HOLD, cells=LAST_RESORT),
@@ -80,6 +81,9 @@ ROWS = {
 WITHOUT_ROW = {"GET /live", "GET /stop/results/{invocation}", "GET /rerun/results/{invocation}"}
 
 
+ABSENT_GROUP = "g-" + "0" * 20
+
+
 class Visitors:
     """The users of the server, logged in."""
 
@@ -91,6 +95,7 @@ class Visitors:
         """The status, the headers and the body."""
         method, _, path = name.partition(" ")
         values = {"id": owned.job, "job": owned.job, "node": "1", "ref": owned.ref, "name": owned.definition}
+        values["group"] = owned.job if owned.job.startswith("g-") else ABSENT_GROUP
         if user not in self._cookies:
             key = self._server.keys[user]
             form = {"key_id": key.access_key, "secret": key.secret_key}

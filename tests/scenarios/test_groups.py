@@ -3,7 +3,7 @@
 import pytest
 
 from batchq.domain.enums import Status
-from batchq.domain.groups import group_terms
+from batchq.domain.group_terms import group_terms
 from batchq.domain.ids import child_id
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid

@@ -107,7 +107,7 @@ def test_a_job_that_does_not_exist_has_status_4_and_the_others_are_cancelled(bat
         ([], 2, "no jobs are selected"),
         (["-t", "S"], 2, "argument -t/--state: 'S' is not one of PENDING, P, RUNNING, R, ALL"),
         (["100*"], 2, "'100*' is not a job"),
-        (["100"], 4, "no job has the name '100', or an id that begins so"),
+        (["100"], 4, "no job or group has the name '100', or an id that begins so"),
         (["--frob"], 2, "unrecognized arguments: --frob"),
         (["-p", "none"], 4, "JobQueue none not found"),
         (["-w", "none"], 4, "ComputeEnvironment none not found"),

@@ -318,7 +318,7 @@ def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array
         (["--failed"], 2, "no jobs are selected"),
         (["--also-stopped", "--me"], 2, "--also-stopped needs --failed"),
         (["3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001"], 1, "Job 3f2c9a1b-5d0e-4c1f-9a77-0c4e51b0a001 not found."),
-        (["no-such-name"], 1, "no job has the name 'no-such-name'"),
+        (["no-such-name"], 1, "no job or group has the name 'no-such-name'"),
         (["a b"], 2, "'a b' is not a job"),
     ],
 )

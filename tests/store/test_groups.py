@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 from batchq.domain.enums import Status
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import new_group
 from batchq.domain.ids import GroupId
-from batchq.domain.job import GroupTerms
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes

@@ -15,9 +15,10 @@ from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
 from batchq.domain.enums import Status, StopKind
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import new_group
 from batchq.domain.ids import ConsumableName, GroupId, child_id
-from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement, GroupTerms
+from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest

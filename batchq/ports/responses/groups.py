@@ -19,6 +19,8 @@ class GroupRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     ended_at: int | None = None
     #: How many jobs it has, or will have by the tag `batchq:group-size`.
     size: int
+    #: The tag `batchq:group-size` of its first job; absent without it.
+    declared_size: int | None = None
     #: How many jobs were submitted. An array counts as its children.
     submitted: int
     #: How many jobs have each status.
