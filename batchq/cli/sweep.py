@@ -58,7 +58,7 @@ class SweepMember(Struct, frozen=True, kw_only=True):
 class Axis(Struct, frozen=True, kw_only=True):
     """One `--each` or `--each-row`: a job is submitted for each of its points."""
 
-    #: What identifies the axis in repeated requests: the path of a file, or a name.
+    #: What identifies the axis in repeated commands: the path of a file, or the text of the flag.
     source: str
     #: The values of each point by name. The name LINE is that of a line.
     points: tuple[Mapping[str, str], ...]
@@ -100,7 +100,7 @@ def _values(text: str) -> Axis:
     values = [value for part in listed.split(",") for value in _range(part)]
     if not all(values):
         raise UsageError(f"--each {text}: a value is empty")
-    return Axis(source=name, points=tuple({name: value} for value in values))
+    return Axis(source=text, points=tuple({name: value} for value in values))
 
 
 def _range(text: str) -> Sequence[str]:

@@ -48,6 +48,7 @@ async def test_a_group_is_listed_with_the_counts_of_its_jobs(server, groups):
         "account": "root",
         "createdAt": row["createdAt"],
         "size": 9,
+        "declaredSize": 9,
         "submitted": 4,
         "statusSummary": dict.fromkeys(map(str, Status), 0) | {"PENDING": 1, "RUNNING": 1, "FAILED": 2},
         "stopped": 1,
