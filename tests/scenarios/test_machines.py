@@ -1,13 +1,16 @@
 """Jobs on several machines: each node of a job runs on one machine, and no machine gets more than it has."""
 
+from decimal import Decimal
+
 import pytest
 from msgspec.structs import replace
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.domain.machines import Machine
+from batchq.domain.prices import Prices
 from batchq.domain.status_reasons import HOST_TERMINATED, TOO_LARGE_FOR_MACHINES
-from tests.support.builders import NOON, gang, task
+from tests.support.builders import ADMIN, NOON, gang, task
 from tests.support.scripts import LASTING, Script, contained, spec
 from tests.support.world import World
 
@@ -231,3 +234,18 @@ async def test_a_terminated_job_ends_when_its_machine_answers_again(simulated):
     assert (await simulated.job(job)).status is Status.RUNNING
     simulated.runtime.runtime.engine.reconnect("a")
     await simulated.wait_for(job, Status.FAILED, status_reason="stop it")
+
+
+@pytest.mark.fault("BU07")
+async def test_the_time_in_which_a_machine_does_not_answer_is_not_charged(simulated):
+    simulated.prices = Prices(currency="EUR", vcpu_hour=Decimal(3600))
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(Script(seconds=2), queue="wide", millicpus=1000)
+    simulated.runtime.runtime.engine.disconnect("a")
+
+    await simulated.sleep(60)
+
+    assert (await simulated.server.costs.of_job(job, caller=ADMIN)).total <= Decimal(2)
+    simulated.runtime.runtime.engine.reconnect("a")
+    await simulated.wait_for(job, Status.SUCCEEDED)
+    assert (await simulated.server.costs.of_job(job, caller=ADMIN)).total == Decimal(2)
