@@ -12,7 +12,6 @@ import pytest
 
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_policy import PodPolicy
-from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.domain.catalog import Network
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
@@ -21,7 +20,7 @@ from batchq.system.clock import SystemClock
 from tests.support.clock import ShiftedClock
 from tests.support.containers import until
 from tests.support.inline import InlineLogFiles, InlineStore
-from tests.support.kubernetes import kubernetes_runtime
+from tests.support.kubernetes import PlacedRuntime, kubernetes_runtime
 from tests.support.kubernetes_api import node
 from tests.support.world import World, running
 
@@ -49,7 +48,16 @@ async def on_cluster(**changes):
         "policy": PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE),
         "allow_old": True,
     }
-    runtime = KubernetesRuntime(**usual | changes)
+    runtime = PlacedRuntime(**usual | changes)
+
+    async def has_machine():
+        try:
+            runtime.machine = next(machine.name for machine in await runtime.machines() if machine.is_open)
+        except RuntimeUnknown:
+            return False
+        return True
+
+    await until(has_machine)
     try:
         yield runtime
     finally:
