@@ -181,9 +181,7 @@ class MessageHandler:
             return
         for job in unit.active().values():
             unit.update(job, bounded_deadlines(job, unit.now))
-        absent = {machine.name for machine in message.machines if machine.away_since is not None}
-        seen = [container for container in message.containers if container.machine not in absent]
-        self._state.sightings.record(unit, message.began_at, seen)
+        self._state.sightings.record(unit, message.began_at, message.observed_containers)
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         if self._state.machines is None or self._state.surveyed_machines != message.machines:
             self._state.catalog_changed, self._state.surveyed_machines = True, message.machines

@@ -109,6 +109,12 @@ class SurveyCompleted(Struct, frozen=True, kw_only=True):
     #: Containers started before this time did not survive a restart of the engine or its host; None: not known.
     lost_before: datetime | None = None
 
+    @property
+    def observed_containers(self) -> list[SurveyedContainer]:
+        """The containers whose states are known: those on machines that answer."""
+        absent = {machine.name for machine in self.machines if machine.away_since is not None}
+        return [container for container in self.containers if container.machine not in absent]
+
 
 class LeaveSafeMode(Struct, frozen=True, kw_only=True):
     """An operator leaves safe mode, which began when data was restored, or accepts another container engine."""

@@ -101,7 +101,7 @@ def _stop_all(job: Job, now: datetime) -> Job:
 def order_container_stop(
     job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
 ) -> AttemptContainer:
-    """Order a container to stop; a waiting one ends at once. One that has ended or is stopping does not change.
+    """Order a container to stop. A WAITING container ends at once; an ENDED or stopping container does not change.
 
     `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
     stopTimeout, else the job's.

@@ -150,7 +150,7 @@ class FreeRooms:
         return made
 
     def room(self, index: int) -> Room:
-        """What is free on a machine; negative on one that is not open."""
+        """The free resources of a machine; negative if the machine is not open."""
         node = self._size + index
         millicpus, memory, gpus, nodes = self._amounts
         return millicpus[node], memory[node], gpus[node], nodes[node]
