@@ -14,7 +14,7 @@ import pytest
 
 from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
-from tests.support.installed_size import dependencies, disk_bytes, size_of
+from tests.support.installed_size import dependencies, file_bytes, size_of
 
 PROGRAM = """
 import api, compute, batchq, batchq.api.serving.app, batchq.compute.docker.runtime
@@ -126,15 +126,15 @@ def test_the_metadata_name_the_license_the_types_and_the_command(installed):
 
 
 @pytest.mark.exhaustive
-def test_an_installation_takes_at_most_70_mib_of_disk_with_its_bytecode(installed):
+def test_an_installation_takes_at_most_70_megabytes_with_its_bytecode(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
     names = dependencies(message_from_string(metadata.read_text()).get_all("Requires-Dist"))
     run(sys.executable, "-m", "compileall", "-q", str(installed))
 
-    sizes = {name: size_of(name) for name in names} | {"batchq": disk_bytes(installed.rglob("*"))}
+    sizes = {name: size_of(name) for name in names} | {"batchq": file_bytes(installed.rglob("*"))}
 
     assert min(sizes.values()) > 0
-    assert sum(sizes.values()) <= 70 * 2**20, sorted(sizes.items(), key=itemgetter(1))
+    assert sum(sizes.values()) <= 70_000_000, sorted(sizes.items(), key=itemgetter(1))
 
 
 @pytest.mark.exhaustive

@@ -1,17 +1,14 @@
-"""How many bytes of disk the packages have that `pip install batchq` installs, with their bytecode."""
+"""How many bytes the files have that `pip install batchq` installs, with their bytecode."""
 
 from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-BLOCK = 4096  # bytes, in which file systems allocate files and directories
 
-
-def disk_bytes(paths):
-    """The blocks of these files, and of the directories in which they are."""
-    files = [it for it in paths if it.is_file()]
-    return sum(-(-it.stat().st_size // BLOCK) * BLOCK for it in files) + BLOCK * len({it.parent for it in files})
+def file_bytes(paths):
+    """The bytes in these files. The blocks that a file system allocates for them, and the paths in bytecode, differ."""
+    return sum(it.stat().st_size for it in paths if it.is_file())
 
 
 def dependencies(requirements):
@@ -31,4 +28,4 @@ def dependencies(requirements):
 
 
 def size_of(name):
-    return disk_bytes(Path(it.locate()) for it in distribution(name).files or ())
+    return file_bytes(Path(it.locate()) for it in distribution(name).files or ())
