@@ -14,7 +14,18 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
-from batchq.api.native import accounts, bulk_stop, costs, groups, job_details, job_search, jobs, long_polls, overview
+from batchq.api.native import (
+    accounts,
+    bulk_stop,
+    costs,
+    groups,
+    job_details,
+    job_search,
+    jobs,
+    long_polls,
+    overview,
+    webhooks,
+)
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
@@ -47,6 +58,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.log_operations,
         bulk_stop.operations,
         costs.operations,
+        webhooks.operations,
         jobs.operations,
         jobs.queue_operations,
         accounts.admin_operations,
@@ -79,6 +91,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         costs=server.costs,
         budgets=server.budgets,
         events=events,
+        webhooks=server.webhooks,
         logs=server.logs,
         training_logs=TrainingLogStreams(named),
         job_log=job_log,
