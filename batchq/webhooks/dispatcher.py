@@ -246,32 +246,38 @@ class WebhookDispatcher:
         return 0.0 if next_at is None else max(0.0, (next_at - self._clock.now()).total_seconds())
 
     async def _deliver_page(self, stored: StoredWebhook) -> None:
-        """Deliver events for another time, then the next ones, until a try fails or the owner sees other jobs."""
+        """Deliver events for another time, then the next ones, until a try fails or the owner's rights change."""
         webhook, progress = stored.webhook, stored.progress
         visible = self._visibility(webhook)
         for number in progress.again:
             entry = await self.visible_event(webhook, number)
+            again = Delivery(kind=DeliveryKind.AGAIN, number=number)
             if entry is None:  # deleted since, or hidden
                 self._set_progress(webhook.id, without_redelivery(self._progress(webhook), number))
-            elif not await self._try(webhook, Delivery(kind=DeliveryKind.AGAIN, number=number), self._message(entry)):
+            elif not await self._try(webhook, again, self._message(entry), visible=visible):
                 return
         page = await self._read(webhook, progress.position, limit=PAGE_SIZE, wait=LONG_POLL)
         if page.gap and not progress.gap_reported:
             gap = Delivery(kind=DeliveryKind.GAP, number=progress.position)
-            if not await self._try(webhook, gap, gap_message(gap, self._clock.now(), instance=self.instance)):
+            message = gap_message(gap, self._clock.now(), instance=self.instance)
+            if not await self._try(webhook, gap, message, visible=visible):
                 return
         for entry in page.entries:
-            if not selects(webhook, entry):
-                continue
-            if self._visibility(webhook) != visible or self._suspended():
-                return
-            event = Delivery(kind=DeliveryKind.EVENT, number=entry.number)
-            if not await self._try(webhook, event, self._message(entry)):
-                return
+            if selects(webhook, entry):
+                event = Delivery(kind=DeliveryKind.EVENT, number=entry.number)
+                if not await self._try(webhook, event, self._message(entry), visible=visible):
+                    return
         self._set_progress(webhook.id, skipped(self._progress(webhook), page.next, gap=page.gap))
 
-    async def _try(self, webhook: Webhook, delivery: Delivery, message: WebhookMessage) -> bool:
-        """Try a delivery once. Whether it needs no further try."""
+    async def _try(
+        self, webhook: Webhook, delivery: Delivery, message: WebhookMessage, *, visible: Visibility | None
+    ) -> bool:
+        """Try a delivery once. Whether it needs no further try.
+
+        `visible`: what the owner saw when the event was read. Nothing is sent if that has changed since.
+        """
+        if self._suspended() or self._owner_is_gone(webhook) or self._visibility(webhook) != visible:
+            return False
         outcome = await self.send(webhook, message)
         jitter = random.uniform(0.9, 1.1)  # noqa: S311 - no secret
         after = after_try(self._progress(webhook), delivery, outcome, now=self._clock.now(), jitter=jitter)
