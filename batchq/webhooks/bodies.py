@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 import msgspec
 from msgspec import Struct, to_builtins
 
-from batchq.domain.enums import DeliveryKind, EventKind, WebhookFormat
+from batchq.domain.enums import DeliveryKind, EventKind, Status, WebhookFormat
 from batchq.domain.ids import short_id
 from batchq.domain.times import EPOCH
 from batchq.domain.webhooks import Delivery, Webhook
@@ -129,7 +129,8 @@ def _event_text(event: EventResponse) -> str:
     """`train FAILED: exit code 1 (job 6f1c2a3b, queue gpu)`."""
     if event.group_end is not None:
         return escape(event.group_end.text)
-    reason = f": {event.status_reason}" if event.status_reason else ""
+    has_reason = event.status_reason and event.status is not Status.SUCCEEDED
+    reason = f": {event.status_reason}" if has_reason else ""
     what = event.status if event.stop_order is None and event.hold is None else f"{_change(event)}, {event.status}"
     return escape(f"{event.job_name} {what}{reason} (job {short_id(event.job_id)}, queue {event.job_queue})")
 

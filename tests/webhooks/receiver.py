@@ -39,7 +39,7 @@ class Receiver:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}/hook"
+        return f"http://127.0.0.1:{self.port}/secret-path"
 
     @property
     def host(self):

@@ -43,7 +43,7 @@ async def test_a_request_is_sent_once_with_its_headers_and_body(receiver, sender
 
     assert (outcome.verdict, outcome.text) == (DELIVERED, "answered 200")
     ((method, path, headers, body),) = receiver.requests
-    assert (method, path, body) == ("POST", "/hook", b"content")
+    assert (method, path, body) == ("POST", "/secret-path", b"content")
     assert headers["User-Agent"].startswith("batchq/")
 
 
