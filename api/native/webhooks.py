@@ -9,8 +9,9 @@ from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import RequestBody, Text, Word
+from batchq.api.native.accounts import denied_is_403
 from batchq.api.native.job_selection import bare_name
-from batchq.api.operations.operation_table import OperationTable, missing_is_404
+from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call, CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import AccountName, Permission, UserName
@@ -39,7 +40,7 @@ TEST_LIMIT = CallLimit(at_once=1, waiting=3)
 SelectedNames = Annotated[list[Word], Field(min_length=1, max_length=MAX_PARTS)]
 Number = Annotated[int, Field(ge=0, le=MAX_EVENT)]
 
-operations = OperationTable(failed=missing_is_404)
+operations = OperationTable(failed=denied_is_403)
 
 
 class CreateWebhookRequest(RequestBody):
@@ -161,7 +162,7 @@ async def redeliver_webhook(parts: Parts, call: Call[RedeliverWebhookRequest]) -
 
 def _selection(body: CreateWebhookRequest) -> EventSelection:
     return EventSelection(
-        kinds=DEFAULT_KINDS if body.event_kinds is None else frozenset(body.event_kinds),
+        kinds=DEFAULT_KINDS if body.event_kinds is None else tuple(body.event_kinds),
         queues=frozenset(QueueName(bare_name(text)) for text in body.job_queues or ()),
         accounts=frozenset(map(AccountName, body.accounts or ())),
         users=frozenset(map(UserName, body.users or ())),

@@ -30,14 +30,14 @@ SECRET_OVERLAP = timedelta(hours=24)  # in which the secret before the present o
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 #: What a webhook without other kinds receives.
-DEFAULT_KINDS = frozenset({EventKind.SUCCEEDED, EventKind.FAILED, EventKind.GROUP_ENDED})
+DEFAULT_KINDS = (EventKind.SUCCEEDED, EventKind.FAILED, EventKind.GROUP_ENDED)
 
 
 class EventSelection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The events that a webhook selects. Each part must match; an empty part matches all events."""
 
     #: Empty: no event. Then the webhook receives only the ends of jobs that name it by the tag `batchq:notify`.
-    kinds: frozenset[EventKind] = DEFAULT_KINDS
+    kinds: tuple[EventKind, ...] = DEFAULT_KINDS
     queues: frozenset[QueueName] = frozenset()
     accounts: frozenset[AccountName] = frozenset()
     users: frozenset[UserName] = frozenset()

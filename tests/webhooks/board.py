@@ -22,7 +22,7 @@ from tests.support.inline import InlineStore
 
 URL = "https://hooks.example.com/services/T0/secret-path"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-EVERYTHING = EventSelection(kinds=frozenset(EventKind), children=True)
+EVERYTHING = EventSelection(kinds=tuple(EventKind), children=True)
 
 OK = DeliveryOutcome(verdict=DeliveryVerdict.DELIVERED, text="answered 200")
 AWAY = DeliveryOutcome(verdict=DeliveryVerdict.FAILED, text="connection refused")
