@@ -211,6 +211,14 @@ def find_webhook(url: str, name: str) -> WebhookResponse:
     return named[0]
 
 
+def require_own_webhook(url: str, name: str) -> None:
+    """Raise NotFound if the caller has no webhook of this name: the end of a job would be sent nowhere."""
+    user = fetch_caller(url).user
+    found = call(url, LIST_WEBHOOKS, {}, answer=ListWebhooksResponse).webhooks
+    if not any(webhook.webhook_name == name and webhook.user == user for webhook in found):
+        raise NotFound(f"you have no webhook {name}: create it by `batchq webhook create {name} URL`")
+
+
 def _change(args: Namespace, operation: str, **members: object) -> WebhookSecretResponse:
     url = url_of(args)
     request = {"webhook": find_webhook(url, args.webhook).webhook_id, **members}

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from batchq.compute.simulated.script import Script
-from tests.service.job_queue import submit_script
+from tests.service.job_queue import playing, submit_script
 from tests.service.waiting import PATIENCE
 from tests.support.service import serving_forked
 from tests.webhooks.receiver import receiving, verified
@@ -91,3 +91,30 @@ def stored_numbers(service):
     status, page = service.native("events?after=0&limit=1000&jobStatuses=RUNNING,SUCCEEDED,FAILED")
     assert status == 200, page
     return [event["number"] for event in page["events"]]
+
+
+def test_the_webhook_of_notify_gets_the_end_of_the_job_and_an_unknown_one_is_refused(
+    tmp_path, receiver, connect, batchq
+):
+    flags = ("--runtime", "simulated", "--webhook-hosts", receiver.receiver.host)
+    with serving_forked(tmp_path / "data", *flags) as service:
+        connect(service)
+        definition = "short"
+        service.client().register_job_definition(
+            jobDefinitionName=definition, type="container", containerProperties=playing(SHORT)
+        )
+        words = ("submit", "-d", definition, "--notify", "chat")
+
+        _, error = batchq(*words, status=1, errors=True)
+        assert "you have no webhook chat" in error
+        assert batchq("list", "--all") == ""
+
+        secret = batchq("webhook", "create", "chat", receiver.receiver.url, "--kind", "none").strip()
+        batchq("submit", "-d", definition)
+        job = batchq(*words, "--wait").strip()
+        wait_for_ends(receiver, secret, [job])
+        shown = batchq("webhook", "show", "chat")
+
+    (message,) = receiver.messages(secret)
+    assert (message["type"], message["data"]["jobId"]) == ("job.succeeded", job)
+    assert f"endpoint      http://{receiver.receiver.host} (standard)" in shown.splitlines()
