@@ -60,7 +60,9 @@ def add_webhook(command: ArgumentParser) -> None:
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     _add_create(add_parser(subcommands, "create", "create a webhook, and print its secret", run_create))
     add_parser(subcommands, "list", "list the webhooks that you may see", run_list_webhooks, prints_list=True)
-    showing = _add_named(subcommands, "show", "print a webhook, with the events that it did not accept", run_show)
+    showing = _add_named(
+        subcommands, "show", "print a webhook, with the events that it did not accept", run_show_webhook
+    )
     add_output_flags(showing)
     _add_named(subcommands, "test", "send a test message, and print how it was answered", run_test)
     again = _add_named(subcommands, "redeliver", "deliver events again, by default those not accepted", run_redeliver)
@@ -138,7 +140,7 @@ def run_list_webhooks(args: Namespace) -> int:
     return DONE
 
 
-def run_show(args: Namespace) -> int:
+def run_show_webhook(args: Namespace) -> int:
     webhook = find_webhook(url_of(args), args.webhook)
     if prints_json(args):
         print_json(args, webhook)

@@ -120,7 +120,7 @@ class DeliveryProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return WebhookState.ENABLED if self.failing_since is None else WebhookState.RETRYING
 
 
-class Delivery(Struct, frozen=True, kw_only=True):
+class PendingDelivery(Struct, frozen=True, kw_only=True):
     """What is delivered next."""
 
     kind: DeliveryKind
@@ -152,7 +152,7 @@ def notified_webhook(tags: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def after_try(
-    progress: DeliveryProgress, delivery: Delivery, outcome: DeliveryOutcome, *, now: datetime, jitter: float
+    progress: DeliveryProgress, delivery: PendingDelivery, outcome: DeliveryOutcome, *, now: datetime, jitter: float
 ) -> DeliveryProgress:
     """The progress after a try. `jitter`: the factor of the pause before the next one, about 1."""
     match outcome.verdict:
@@ -210,7 +210,7 @@ def at_start(progress: DeliveryProgress, now: datetime) -> DeliveryProgress:
     return replace(progress, next_at=None, failing_since=since)
 
 
-def _completed(progress: DeliveryProgress, delivery: Delivery) -> DeliveryProgress:
+def _completed(progress: DeliveryProgress, delivery: PendingDelivery) -> DeliveryProgress:
     """The progress when this delivery needs no further try."""
     match delivery.kind:
         case DeliveryKind.EVENT:
@@ -223,7 +223,7 @@ def _completed(progress: DeliveryProgress, delivery: Delivery) -> DeliveryProgre
 
 
 def _rejected(
-    progress: DeliveryProgress, delivery: Delivery, outcome: DeliveryOutcome, now: datetime
+    progress: DeliveryProgress, delivery: PendingDelivery, outcome: DeliveryOutcome, now: datetime
 ) -> DeliveryProgress:
     """The progress behind an event that the endpoint rejected for the last time."""
     done = replace(_completed(progress, delivery), tries=0, next_at=None, failure=outcome.text)

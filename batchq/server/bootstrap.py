@@ -104,10 +104,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
         parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
         stack.push_async_callback(parts.logs.close)
-        await parts.catalog.load()
-        await parts.catalog.install_defaults(max_millicpus=await most_millicpus(settings, runtime))
-        await parts.webhook_dispatcher.load()
-        stack.push_async_callback(parts.webhook_dispatcher.close)
+        await load_stored(stack, settings, parts, runtime)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
@@ -145,6 +142,14 @@ async def start_site(
     )
     await site.start()
     return site.name
+
+
+async def load_stored(stack: AsyncExitStack, settings: Settings, parts: ServerParts, runtime: ContainerRuntime) -> None:
+    """Read what is in memory while the server runs, beside the engine's state."""
+    await parts.catalog.load()
+    await parts.catalog.install_defaults(max_millicpus=await most_millicpus(settings, runtime))
+    await parts.webhook_dispatcher.load()
+    stack.push_async_callback(parts.webhook_dispatcher.close)
 
 
 def supervise(parts: ServerParts) -> None:

@@ -226,7 +226,7 @@ class SqliteStore:
 
     async def delete_webhook(self, webhook: Webhook, *, caller: Caller | None) -> None:
         about = f"webhook/{webhook.name}"
-        await self._change(about, caller, lambda connection: webhook_rows.delete_webhook(connection, webhook.id))
+        await self._change(about, caller, lambda connection: webhook_rows.drop_webhook(connection, webhook.id))
 
     # -------------------------------------------------------------------------------------------------------- audit log
 

@@ -47,7 +47,7 @@ def put_webhook(connection: Connection, stored: StoredWebhook) -> None:
     )
 
 
-def delete_webhook(connection: Connection, webhook_id: WebhookId) -> None:
+def drop_webhook(connection: Connection, webhook_id: WebhookId) -> None:
     connection.execute(SQL["delete_webhook"], {"id": webhook_id})
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct, to_builtins
 from batchq.domain.enums import DeliveryKind, EventKind, Status, WebhookFormat
 from batchq.domain.ids import short_id
 from batchq.domain.times import EPOCH
-from batchq.domain.webhooks import Delivery, Webhook
+from batchq.domain.webhooks import PendingDelivery, Webhook
 from batchq.ports.responses.records import EventResponse
 from batchq.ports.webhooks import OutgoingRequest
 from batchq.system.escapes import escape
@@ -51,7 +51,7 @@ def event_message(event: EventResponse, kind: EventKind, *, instance: str) -> We
     )
 
 
-def gap_message(delivery: Delivery, now: datetime, *, instance: str) -> WebhookMessage:
+def gap_message(delivery: PendingDelivery, now: datetime, *, instance: str) -> WebhookMessage:
     """Events after the number of the delivery may be missing."""
     assert delivery.kind is DeliveryKind.GAP, delivery
     return WebhookMessage(

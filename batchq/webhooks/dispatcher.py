@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, Directory, UserName, Visibility
 from batchq.domain.enums import DeliveryKind
 from batchq.domain.webhooks import (
-    Delivery,
+    PendingDelivery,
     DeliveryOutcome,
     DeliveryProgress,
     Webhook,
@@ -251,26 +251,26 @@ class WebhookDispatcher:
         visible = self._visibility(webhook)
         for number in progress.again:
             entry = await self.visible_event(webhook, number)
-            again = Delivery(kind=DeliveryKind.AGAIN, number=number)
+            again = PendingDelivery(kind=DeliveryKind.AGAIN, number=number)
             if entry is None:  # deleted since, or hidden
                 self._set_progress(webhook.id, without_redelivery(self._progress(webhook), number))
             elif not await self._try(webhook, again, self._message(entry), visible=visible):
                 return
         page = await self._read(webhook, progress.position, limit=PAGE_SIZE, wait=LONG_POLL)
         if page.gap and not progress.gap_reported:
-            gap = Delivery(kind=DeliveryKind.GAP, number=progress.position)
+            gap = PendingDelivery(kind=DeliveryKind.GAP, number=progress.position)
             message = gap_message(gap, self._clock.now(), instance=self.instance)
             if not await self._try(webhook, gap, message, visible=visible):
                 return
         for entry in page.entries:
             if selects(webhook, entry):
-                event = Delivery(kind=DeliveryKind.EVENT, number=entry.number)
+                event = PendingDelivery(kind=DeliveryKind.EVENT, number=entry.number)
                 if not await self._try(webhook, event, self._message(entry), visible=visible):
                     return
         self._set_progress(webhook.id, skipped(self._progress(webhook), page.next, gap=page.gap))
 
     async def _try(
-        self, webhook: Webhook, delivery: Delivery, message: WebhookMessage, *, visible: Visibility | None
+        self, webhook: Webhook, delivery: PendingDelivery, message: WebhookMessage, *, visible: Visibility | None
     ) -> bool:
         """Try a delivery once. Whether it needs no further try.
 

@@ -15,7 +15,7 @@ from batchq.domain.webhooks import (
     MAX_FAILING,
     MAX_RETRY_AFTER,
     MAX_UNDELIVERED,
-    Delivery,
+    PendingDelivery,
     DeliveryProgress,
     EventSelection,
     after_try,
@@ -250,7 +250,7 @@ async def test_events_by_number_are_delivered_again(board):
 async def test_the_progress_keeps_a_bounded_number_of_undelivered_events():
     progress, now = DeliveryProgress(position=0, tries=2), NOON
     for number in range(1, MAX_UNDELIVERED + 50):
-        event = Delivery(kind=DeliveryKind.EVENT, number=number)
+        event = PendingDelivery(kind=DeliveryKind.EVENT, number=number)
         progress = after_try(replace(progress, tries=2, rejections=0), event, REJECTED, now=now, jitter=1)
 
     assert len(progress.undelivered) == MAX_UNDELIVERED
@@ -260,7 +260,7 @@ async def test_the_progress_keeps_a_bounded_number_of_undelivered_events():
 @pytest.mark.parametrize(("asked", "waits"), [(None, 5), (2, 5), (40, 40), (10**6, MAX_RETRY_AFTER.total_seconds())])
 def test_the_endpoint_may_ask_for_a_later_try(asked, waits):
     outcome = replace(AWAY, retry_after=None if asked is None else timedelta(seconds=asked))
-    event = Delivery(kind=DeliveryKind.EVENT, number=1)
+    event = PendingDelivery(kind=DeliveryKind.EVENT, number=1)
 
     after = after_try(DeliveryProgress(position=0), event, outcome, now=NOON, jitter=1)
 
