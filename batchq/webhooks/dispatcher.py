@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, Directory, UserName, Visibility
 from batchq.domain.enums import DeliveryKind
 from batchq.domain.webhooks import (
-    PendingDelivery,
     DeliveryOutcome,
     DeliveryProgress,
+    PendingDelivery,
     Webhook,
     WebhookId,
     after_try,

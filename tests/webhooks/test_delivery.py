@@ -15,9 +15,9 @@ from batchq.domain.webhooks import (
     MAX_FAILING,
     MAX_RETRY_AFTER,
     MAX_UNDELIVERED,
-    PendingDelivery,
     DeliveryProgress,
     EventSelection,
+    PendingDelivery,
     after_try,
 )
 from tests.support.builders import ADMIN, NOON, job, moment
