@@ -23,7 +23,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration, SurveyRecord
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import (
@@ -107,7 +107,7 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
-        surveyed_at=NOON,
+        survey=SurveyRecord(began_at=NOON),
         spending=(SPENDING,),
         budgets=((BUDGET.key, BUDGET),),
         groups=(new_group(GROUPED),),
