@@ -41,6 +41,7 @@ from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 from tests.support.parts import make_parts
+from tests.support.stubs import BottomlessCheckpointDisk
 
 ACCOUNT = "123456789012"
 
@@ -222,7 +223,7 @@ class Backend:
             catalog=self.catalog,
             clock=self.clock,
             disk_guard=self.disk_guard,
-            checkpoint_guard=self.disk_guard,
+            checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=timedelta(seconds=30),
             unavailable=lambda _spec: None,
         )

@@ -30,7 +30,7 @@ MAX_PACKAGE_LINES = {
     "batchq/server": 1_000,
     "batchq/services": 3_850,
     "batchq/store": 5_800,
-    "batchq/system": 700,
+    "batchq/system": 750,
     "compute": 300,
     "compute/docker": 5_250,
     "compute/kubernetes": 3_050,
