@@ -135,7 +135,7 @@ class NetworkDiskGuard:
         self._free = free
         self._min_free = min_free
         self._directory, self._rejected = directory, rejected
-        #: The last measurement; None: no disk was measured yet.
+        #: The last measurement; None before the first one.
         self._measurement: Future[int] | None = None
         #: Whether a caller has waited MAX_DISK_WAIT for the last measurement.
         self._hangs = False

@@ -1,4 +1,4 @@
-"""Final checkpoints of jobs that were created by SageMaker's and ModelArts's operations, and how these show them."""
+"""Final checkpoints of jobs that were created by SageMaker's and ModelArts's operations, and the answers that show them."""
 
 import pytest
 from msgspec.structs import replace
@@ -75,7 +75,7 @@ class ModelArts(Dialect):
         )
 
     async def shown(self, job):
-        """The phase, and what the events say of the checkpoint."""
+        """The phase, and the texts of the events about the final checkpoint."""
         call = self._call(wire.TrainingEventsQuery(order="asc"), job)
         events = (await operations.list_modelarts_events(self._parts, call)).events
         phase = (await operations.show_training_job(self._parts, self._call(None, job))).status.phase
@@ -119,7 +119,7 @@ class SageMaker(Dialect):
         await routes.stop_sagemaker_job(self._parts, self._request(self._named), self._named)
 
     async def shown(self, job):
-        """The status, and what the message of the last transition says of the checkpoint."""
+        """The status, and the part of the last transition's message about the final checkpoint."""
         answer = await routes.describe_sagemaker_job(self._parts, self._request(self._named), self._named)
         _, dot, text = answer["SecondaryStatusTransitions"][-1]["StatusMessage"].partition(". ")
         return answer["TrainingJobStatus"], [text] if dot else []

@@ -175,13 +175,13 @@ def _transitions(view: TrainingJobView, history: Sequence[HistoryEntry], shown: 
 
 
 def _final_checkpoint(view: TrainingJobView) -> str:
-    """What a stopped job's message says of the final checkpoint that was requested; empty without a request."""
+    """The part of a stopped job's message about its final checkpoint; empty without a request, and until it is known."""
     order = view.cancellation
     if order is None or not order.final_checkpoint_requested:
         return ""
     if order.final_checkpoint is not None:
         return f". Final checkpoint: {order.final_checkpoint}"
-    return f". No final checkpoint: {order.checkpoint_error or 'none was written'}"
+    return "" if order.checkpoint_error is None else f". No final checkpoint: {order.checkpoint_error}"
 
 
 def _training_time(view: TrainingJobView) -> Answer:
