@@ -1,4 +1,4 @@
-"""Final checkpoints of jobs that were created by SageMaker's and ModelArts's operations, and the answers that show them."""
+"""Final checkpoints of jobs that SageMaker's and ModelArts's operations created, and the answers that show them."""
 
 import pytest
 from msgspec.structs import replace

@@ -175,7 +175,7 @@ def _transitions(view: TrainingJobView, history: Sequence[HistoryEntry], shown: 
 
 
 def _final_checkpoint(view: TrainingJobView) -> str:
-    """The part of a stopped job's message about its final checkpoint; empty without a request, and until it is known."""
+    """The part of a stopped job's message about its final checkpoint; empty without a request, and while unknown."""
     order = view.cancellation
     if order is None or not order.final_checkpoint_requested:
         return ""
