@@ -160,11 +160,11 @@ def show_group(args: Namespace, url: str, group_id: str) -> int:
 
 
 def _columns(jobs: Sequence[JobRow]) -> list[Column[JobRow]]:
-    """The job, its values, its state, its exit code and its run time."""
+    """The job, its values, its state, its exit code, its run time, its CPU time and its most memory."""
     names = list(dict.fromkeys(name for job in jobs for name in job.parameters))
-    job, name, state, exit_code = job_columns(now(), ("job", "name", "state", "exit"))
+    job, name, state, exit_code, *use = job_columns(now(), ("job", "name", "state", "exit", "cpu", "memory"))
     values = [text_column(each.upper(), _value_of(each), elastic=True) for each in names]
-    return [job, name, *values, state, exit_code, text_column("RAN", _run_time)]
+    return [job, name, *values, state, exit_code, text_column("RAN", _run_time), *use]
 
 
 def _value_of(name: str) -> Callable[[JobRow], object]:

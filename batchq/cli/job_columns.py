@@ -1,15 +1,16 @@
 """The columns of lists of jobs, and the sentences about one job."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from batchq.cli.quantities import ago, format_duration, iso_text, local_time
 from batchq.cli.tables import Column, text_column, time_column
 from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import ORDER_WORDS
+from batchq.domain.wording import bytes_words, cpus_words, peak_words, seconds_words
 from batchq.errors import UsageError
-from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
@@ -43,10 +44,32 @@ def _all_columns(present: datetime) -> list[Column[JobRow]]:
         text_column("PRIORITY", lambda job: job.priority, right=True),
         text_column("ATTEMPT", lambda job: job.attempt, right=True),
         text_column("EXIT", lambda job: job.exit_code, right=True),
+        _use_column("CPU", "cpu_seconds", seconds_words),
+        _use_column("MEMORY", "peak_memory_bytes", lambda value: bytes_words(int(value))),
         time_column("CREATED", lambda job: job.created_at, present=present),
         time_column("STARTED", lambda job: job.started_at, present=present),
         time_column("ENDED", lambda job: job.stopped_at, present=present),
     ]
+
+
+def _use_column(title: str, figure: str, words: Callable[[float], str]) -> Column[JobRow]:
+    """A figure of what the latest attempt used; empty if it was not measured. `figure`: a member of UseResponse."""
+
+    def render(job: JobRow, shown: Callable[[float], str]) -> str:
+        value = None if job.use is None else getattr(job.use, figure)
+        return "" if value is None else shown(value)
+
+    return Column(title=title, full=lambda job: render(job, str), short=lambda job: render(job, words), right=True)
+
+
+def use_parts(use: UseResponse | None, started_at: int | None, job: JobRow) -> list[str]:
+    """`1.7 of 2 vCPUs` and `peak 812 of 1,024 MiB`, without what was not measured. `started_at`: of the attempt."""
+    if use is None or started_at is None:
+        return []
+    length = timedelta(milliseconds=use.sampled_at - started_at)
+    cpus = "" if use.cpu_seconds is None else cpus_words(use.cpu_seconds, length, job.vcpus)
+    peak = "" if use.peak_memory_bytes is None else peak_words(use.peak_memory_bytes, job.memory_mib)
+    return [part for part in (cpus, peak) if part]
 
 
 def state(job: JobRow) -> str:
