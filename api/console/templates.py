@@ -51,6 +51,8 @@ def environment() -> Environment:
         "duration": wording.duration_words,
         "number": wording.number,
         "memory": wording.memory_words,
+        "bytes": wording.bytes_words,
+        "seconds": wording.seconds_words,
         "vcpus": wording.vcpus_words,
         "figure": wording.figure,
         "counted": wording.counted,

@@ -1,14 +1,15 @@
 """The columns of lists of jobs, and the sentences about one job."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from batchq.cli.quantities import ago, format_duration, iso_text, local_time
 from batchq.cli.tables import Column, text_column, time_column
 from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import ORDER_WORDS
-from batchq.domain.wording import bytes_words, cpus_words, peak_words, seconds_words
+from batchq.domain.use import Use
+from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import UsageError
 from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
@@ -62,14 +63,19 @@ def _use_column(title: str, figure: str, words: Callable[[float], str]) -> Colum
     return Column(title=title, full=lambda job: render(job, str), short=lambda job: render(job, words), right=True)
 
 
-def use_parts(use: UseResponse | None, started_at: int | None, job: JobRow) -> list[str]:
-    """`1.7 of 2 vCPUs` and `peak 812 of 1,024 MiB`, without what was not measured. `started_at`: of the attempt."""
-    if use is None or started_at is None:
-        return []
-    length = timedelta(milliseconds=use.sampled_at - started_at)
-    cpus = "" if use.cpu_seconds is None else cpus_words(use.cpu_seconds, length, job.vcpus)
-    peak = "" if use.peak_memory_bytes is None else peak_words(use.peak_memory_bytes, job.memory_mib)
-    return [part for part in (cpus, peak) if part]
+def use_of(answer: UseResponse | None) -> Use | None:
+    """What was used, from an answer; None: not measured."""
+    at = None if answer is None else local_time(answer.sampled_at)
+    if answer is None or at is None:
+        return None
+    return Use(
+        sampled_at=at,
+        cpu_seconds=answer.cpu_seconds,
+        peak_memory=answer.peak_memory_bytes,
+        working_set=answer.working_set_bytes,
+        bytes_read=answer.read_bytes,
+        bytes_written=answer.written_bytes,
+    )
 
 
 def state(job: JobRow) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from batchq.cli.groups import explain_group, group_end_text, show_group
 from batchq.cli.http_client import url_of
-from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order, use_parts
+from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order, use_of
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_handles import HELP_ONE, Several, resolve_job, resolve_targets, single
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
@@ -28,10 +28,11 @@ from batchq.cli.tables import (
 )
 from batchq.domain.enums import FINISHED, StopProgress
 from batchq.domain.stop_messages import STEP_WORDS
+from batchq.domain.use import NOT_MEASURED, use_words
 from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import Invalid
 from batchq.ports.responses import job_details
-from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse, UseResponse
+from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 from batchq.system.escapes import escape
 
@@ -163,36 +164,15 @@ def _container(job: job_details.JobDetails) -> Iterator[Field]:
     amounts = ((job.vcpus, "vCPU"), (job.memory_mib, "MiB memory"), (job.gpus, "GPU"))
     if sizes := [f"{amount:g} {unit}" for amount, unit in amounts if amount]:
         yield "requires", ", ".join(sizes)
-    if job.started_at is not None:
-        yield "used", _render_use(job)
+    if started := local_time(job.started_at):
+        stopped, use = local_time(job.stopped_at), use_of(job.use)
+        yield "used", use_words(use, started, stopped, vcpus=job.vcpus, memory_mib=job.memory_mib)
     for variable in job.environment:
         yield "environment", f"{variable.name}={variable.value}"
     if job.timeout_seconds:
         yield "time limit", f"{job.timeout_seconds} s"
     for name, value in job.tags.items():
         yield "tag", f"{name}={value}"
-
-
-def _render_use(job: job_details.JobDetails) -> str:
-    """What the latest attempt used, beside what the job requests, as of the last sample."""
-    use = job.use
-    if use is None:
-        return "not measured"
-    sizes = (
-        (use.working_set_bytes, "working set {}"),
-        (use.read_bytes, "read {}"),
-        (use.written_bytes, "written {}"),
-    )
-    cpu = [] if use.cpu_seconds is None else [f"{seconds_words(use.cpu_seconds)} of CPU time"]
-    texts = [text.format(bytes_words(size)) for size, text in sizes if size is not None]
-    return "; ".join([*cpu, *use_parts(use, job.started_at, job), *texts, *_sampled_before(use, job.stopped_at)])
-
-
-def _sampled_before(use: UseResponse, stopped_at: int | None) -> list[str]:
-    """How long before the end the last sample was taken."""
-    if stopped_at is None:
-        return []
-    return [f"as of {seconds_words(max(0, stopped_at - use.sampled_at) / 1000)} before the end"]
 
 
 def _relations(job: job_details.JobDetails) -> Iterator[Field]:
@@ -255,7 +235,7 @@ def _peak(attempt: job_details.AttemptResponse) -> str:
 
 def _unmeasured(attempt: job_details.AttemptResponse) -> str:
     """The text for a figure that is not known; empty for an attempt that has not run."""
-    return "" if attempt.started_at is None else "not measured"
+    return "" if attempt.started_at is None else NOT_MEASURED
 
 
 def _started(attempt: job_details.AttemptResponse) -> str:

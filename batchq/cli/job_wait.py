@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
-from batchq.cli.job_columns import ended_reason, reason_of_row, use_parts
+from batchq.cli.job_columns import ended_reason, reason_of_row, use_of
 from batchq.cli.job_selection import (
     STATES,
     Filters,
@@ -38,6 +38,7 @@ from batchq.cli.quantities import elapsed, format_long_duration, local_time, par
 from batchq.cli.server_requests import fetch_jobs, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.use import main_use_words
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
 from batchq.ports.responses.jobs import JobRow
@@ -220,7 +221,10 @@ def end_of_row(row: JobRow) -> JobEnd:
 
 def use_of_row(row: JobRow) -> tuple[str, ...]:
     """What the latest attempt used, in words; empty if that was not measured."""
-    return tuple(use_parts(row.use, row.started_at, row))
+    use, started = use_of(row.use), local_time(row.started_at)
+    if use is None or started is None:
+        return ()
+    return tuple(main_use_words(use, started, vcpus=row.vcpus, memory_mib=row.memory_mib))
 
 
 def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = ()) -> JobEnd:
