@@ -16,7 +16,7 @@ from batchq.domain import events as on
 from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainer, Job
-from batchq.domain.lifecycle.container_rules import each
+from batchq.domain.lifecycle.container_rules import with_containers
 from batchq.domain.use import Use, with_sample
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import UnitOfWork
@@ -56,14 +56,13 @@ class UseSamples:
         """The job with the last samples of its running containers, if they are so much newer than those that it has."""
         if job.attempt is None:
             return job
-        tag = job.tag
-
-        def with_latest(container: AttemptContainer) -> AttemptContainer:
-            use, known = self.latest.get(replace(tag, container_key=container.key)), container.use
-            is_old = use is None or (known is not None and use.sampled_at - known.sampled_at < min_newer)
-            return container if is_old else replace(container, use=use)
-
-        return each(job, with_latest)
+        containers, is_changed = job.attempt.containers, False
+        for place, container in enumerate(containers):
+            use, known = self.latest.get(replace(job.tag, container_key=container.key)), container.use
+            if use is not None and (known is None or use.sampled_at - known.sampled_at >= min_newer):
+                containers = (*containers[:place], replace(container, use=use), *containers[place + 1 :])
+                is_changed = True
+        return with_containers(job, containers) if is_changed else job
 
 
 class FollowedContainer(Struct):

@@ -1,5 +1,6 @@
 """What attempts use is sampled while they run, saved with their end, and never awaited by it. Decision 0095."""
 
+from contextlib import suppress
 from datetime import timedelta
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
 from batchq.engine.use import SAVE_INTERVAL
+from batchq.errors import ContainerGone
 from tests.support.builders import task
 from tests.support.scripts import LASTING, Script, contained, lasting
 
@@ -185,9 +187,9 @@ async def test_a_saved_sample_survives_a_crash_and_an_end_without_a_server(world
     await world.crash()
 
     async def is_over():
-        await world.machine.signal_stop(tag)
-        found = await world.machine.inspect(tag)
-        return found.exit_code is not None
+        with suppress(ContainerGone):
+            await world.machine.signal_stop(tag)
+        return (await world.machine.inspect(tag)).exit_code is not None
 
     await world.until(is_over, "the container did not end")
     await world.boot()
