@@ -9,15 +9,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.job_words import (
-    JOB,
-    NODE,
-    attempt_use_words,
-    container_use_words,
-    entry_words,
-    job_id_of,
-    job_title,
-)
+from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
@@ -101,8 +93,6 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
-        "attempt_use": attempt_use_words,
-        "container_use": container_use_words,
         "coloured": ColourBudget().coloured,
         "empty_sentence": empty_sentence,
         "rounded": rounded,

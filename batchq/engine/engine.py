@@ -91,7 +91,7 @@ class Engine:
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
         self._executor = self._create_executor(runtime, capture_log, read_metrics)
-        self._timers = Timers(clock=clock, post=post)
+        self._timers, self.submit_rate = Timers(clock=clock, post=post), SubmitRateLimiter(accounts, clock)
         self.loop = EngineLoop(
             mailbox=mailbox,
             store=store,
@@ -106,7 +106,6 @@ class Engine:
         )
         self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
         self._sampler = UseSampler(runtime=runtime, clock=clock, samples=self.use)
-        self.submit_rate = SubmitRateLimiter(accounts, clock)
         self.store_monitor = StoreMonitor(store=store, clock=clock, post=post)
         self._budget_monitor = self._create_budget_monitor()
 

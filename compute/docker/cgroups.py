@@ -79,7 +79,7 @@ class UseReader:
         return None
 
 
-class Mount(NamedTuple):
+class MountedHierarchy(NamedTuple):
     """A mounted hierarchy of cgroups."""
 
     #: The directory of the hierarchy that is mounted.
@@ -101,16 +101,16 @@ def find_layout(container_id: str, pid: int, *, proc: Path = PROC) -> Layout | N
     return layout or (None if unified is None else {UNIFIED: unified})
 
 
-def _mounts(text: str) -> Mapping[str, Mount]:
+def _mounts(text: str) -> Mapping[str, MountedHierarchy]:
     """The mounted hierarchies by controller."""
-    mounts: dict[str, Mount] = {}
+    mounts: dict[str, MountedHierarchy] = {}
     for line in text.splitlines():
         own, _, rest = line.partition(" - ")
         kind, _, options = rest.split(" ", 2)
         root, point = own.split(" ")[3:5]
         names = (UNIFIED,) if kind == "cgroup2" else options.split(",") if kind == "cgroup" else ()
         for name in names:
-            mounts.setdefault(name, Mount(root=root, point=point))
+            mounts.setdefault(name, MountedHierarchy(root=root, point=point))
     return mounts
 
 
@@ -120,7 +120,7 @@ def _paths(text: str) -> Mapping[str, str]:
     return {name: path for _, names, path in lines for name in names.split(",")}
 
 
-def _directory(container_id: str, path: str | None, mount: Mount | None) -> tuple[str, str] | None:
+def _directory(container_id: str, path: str | None, mount: MountedHierarchy | None) -> tuple[str, str] | None:
     """The directory of the container in a hierarchy, without directories below it; None if it is not mounted."""
     if path is None or mount is None or not path.startswith(mount.root) or container_id not in path:
         return None
