@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -149,6 +150,7 @@ async def test_the_page_and_the_csv_show_what_was_measured(browser):
     page = await browser.open(f"{path}?sort=-memory")
     rows = {row["name"]: row for row in csv.DictReader(io.StringIO((await browser.open(f"{path}/csv")).body))}
 
+    assert re.search(r"\d\.\d s of CPU time, of 1 measured job peak memory of a job 30 MiB", page.text)
     cells = [cell.split("<")[0] for cell in page.body.split('data-label="Peak memory">')[1:]]
     assert cells == ["30 MiB", "20 MiB", "not measured"]
     assert page.body.count('data-label="CPU time">not measured<') == 2
