@@ -21,6 +21,7 @@ from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
+from batchq.engine.use import UseSamples
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.history import HistoryEntry
@@ -65,6 +66,7 @@ class FakeEngine:
         self.broken = None
         self.received = []
         self.accounts = NO_ACCOUNTS
+        self.use = UseSamples()
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.capacity = None
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)

@@ -94,8 +94,6 @@ def details(row, **more):
         "image": "python:3.12",
         "command": ["python", "train.py"],
         "environment": [],
-        "vcpus": 2.0,
-        "memoryMiB": 512,
         "gpus": 0,
         "stopGraceSeconds": 30.0,
         "retryStrategy": {"attempts": 1, "evaluateOnExit": []},
