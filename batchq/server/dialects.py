@@ -14,7 +14,18 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
-from batchq.api.native import accounts, bulk_stop, costs, groups, job_details, job_search, jobs, long_polls, overview
+from batchq.api.native import (
+    accounts,
+    bulk_stop,
+    costs,
+    groups,
+    job_details,
+    job_search,
+    jobs,
+    long_polls,
+    machines,
+    overview,
+)
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
@@ -30,6 +41,7 @@ from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
 from batchq.services.log_windows import LogPages
+from batchq.services.machines import MachineService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings
@@ -41,6 +53,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     tables = (
         job_search.operations,
         groups.operations,
+        machines.operations,
         job_details.operations,
         overview.operations,
         long_polls.operations,
@@ -73,6 +86,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         search=server.job_search,
         named=named,
         overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
+        machines=MachineService(engine),
         explanations=server.explanations,
         bulk_stops=server.bulk_stops,
         checkpoints=server.checkpoints,
