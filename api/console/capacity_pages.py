@@ -62,7 +62,7 @@ async def environments_page(parts: Parts, visit: Call[EnvironmentsQuery]) -> Pag
         "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,
         "after": visit.input.after,
-        "machines": parts.machines.machines(
+        "machines": parts.overviews.machines(
             MachineQuery(after=visit.input.after, limit=MAX_MACHINES, max_jobs=MACHINE_JOBS), caller=caller
         ),
     }

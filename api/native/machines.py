@@ -54,7 +54,7 @@ async def list_machines(parts: Parts, call: Call[ListMachinesRequest]) -> Machin
         limit=body.max_results,
         max_jobs=body.max_jobs,
     )
-    page, arns = parts.machines.machines(query, caller=caller), arns_of(call.http, parts)
+    page, arns = parts.overviews.machines(query, caller=caller), arns_of(call.http, parts)
     state, sentence = parts.overviews.state(caller=caller)
     return MachinesResponse(
         machines=tuple(_row(machine, arns) for machine in page.machines),

@@ -23,7 +23,6 @@ from batchq.services.job_reads import JobSearchService, NamedJobService, Reserve
 from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
 from batchq.services.log_windows import LogPages
-from batchq.services.machines import MachineService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.services.submissions import SubmissionService
@@ -90,7 +89,6 @@ class Parts(Struct, frozen=True, kw_only=True):
     #: The jobs of SageMaker's dialect.
     named: NamedJobService
     overviews: OverviewService
-    machines: MachineService
     explanations: ExplanationService
     bulk_stops: BulkStopService
     checkpoints: CheckpointService

@@ -41,7 +41,6 @@ from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
 from batchq.services.log_windows import LogPages
-from batchq.services.machines import MachineService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.settings import Privileged, Settings, shown_settings
@@ -86,7 +85,6 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         search=server.job_search,
         named=named,
         overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
-        machines=MachineService(engine),
         explanations=server.explanations,
         bulk_stops=server.bulk_stops,
         checkpoints=server.checkpoints,

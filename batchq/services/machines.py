@@ -17,7 +17,7 @@ from batchq.domain.enums import MachineState
 from batchq.domain.ids import MachineName
 from batchq.domain.job import Job
 from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import NOTHING, MachineSet
+from batchq.domain.scheduling.machine_rooms import NOTHING, MachineSet, Room
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 
@@ -66,50 +66,51 @@ class MachinePage(Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class MachineService:
-    """Reads the machines, and the jobs on them, from memory."""
+def machine_page(engine: Engine, query: MachineQuery, *, caller: Caller) -> MachinePage:
+    """The machines that the query selects, with the jobs that the caller may see. Raises Invalid."""
+    known = engine.machines()
+    if known is None:
+        return MachinePage()
+    machines = known.machines if query.environment is None else _of_environment(known, query.environment)
+    rest = sorted(machines, key=_position)
+    if query.after is not None:
+        after = _parsed(query.after)
+        rest = [machine for machine in rest if _position(machine) > after]
+    shown = rest[: query.limit]
+    rank, last = _position(shown[-1]) if shown else (0, "")
+    jobs, held = _jobs(engine.active_jobs(), known, shown, caller), engine.usage().held_on(known)
+    return MachinePage(
+        machines=tuple(
+            _overview(machine, held.get(machine.name, NOTHING), jobs[machine.name], max_jobs=query.max_jobs)
+            for machine in shown
+        ),
+        counts=Counter(machine.state for machine in machines),
+        next=f"{rank} {last}" if len(rest) > len(shown) else None,
+    )
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
 
-    def machines(self, query: MachineQuery, *, caller: Caller) -> MachinePage:
-        """The machines that the query selects, with the jobs that the caller may see. Raises Invalid."""
-        known = self._engine.machines()
-        if known is None:
-            return MachinePage()
-        machines = known.machines if query.environment is None else _of_environment(known, query.environment)
-        rest = sorted(machines, key=_position)
-        if query.after is not None:
-            after = _parsed(query.after)
-            rest = [machine for machine in rest if _position(machine) > after]
-        shown = rest[: query.limit]
-        rank, last = _position(shown[-1]) if shown else (0, "")
-        jobs, held = self._jobs(known, shown, caller), self._engine.usage().held_on(known)
-        return MachinePage(
-            machines=tuple(
-                MachineOverview(
-                    machine=machine,
-                    requested=Resources(millicpus=millicpus, memory_mib=memory, gpus=gpus),
-                    nodes=nodes,
-                    jobs=tuple(sorted(jobs[machine.name], key=_start)[: query.max_jobs]),
-                    job_count=len(jobs[machine.name]),
-                )
-                for machine in shown
-                for millicpus, memory, gpus, nodes in (held.get(machine.name, NOTHING),)
-            ),
-            counts=Counter(machine.state for machine in machines),
-            next=f"{rank} {last}" if len(rest) > len(shown) else None,
-        )
+def _overview(machine: Machine, held: Room, jobs: Sequence[Job], *, max_jobs: int) -> MachineOverview:
+    millicpus, memory, gpus, nodes = held
+    return MachineOverview(
+        machine=machine,
+        requested=Resources(millicpus=millicpus, memory_mib=memory, gpus=gpus),
+        nodes=nodes,
+        jobs=tuple(sorted(jobs, key=_start)[:max_jobs]),
+        job_count=len(jobs),
+    )
 
-    def _jobs(self, known: MachineSet, shown: Sequence[Machine], caller: Caller) -> Mapping[MachineName, list[Job]]:
-        """The active jobs on each of these machines that the caller sees."""
-        jobs: dict[MachineName, list[Job]] = {machine.name: [] for machine in shown}
-        for job in self._engine.active_jobs():
-            if caller.reaches(job.spec.owner):
-                for name in known.by_name if known.is_one else _machines_of(job):
-                    if name in jobs:
-                        jobs[name].append(job)
-        return jobs
+
+def _jobs(
+    active: Iterable[Job], known: MachineSet, shown: Iterable[Machine], caller: Caller
+) -> Mapping[MachineName, list[Job]]:
+    """The active jobs on each of these machines that the caller sees."""
+    jobs: dict[MachineName, list[Job]] = {machine.name: [] for machine in shown}
+    for job in active:
+        if caller.reaches(job.spec.owner):
+            for name in known.by_name if known.is_one else _machines_of(job):
+                if name in jobs:
+                    jobs[name].append(job)
+    return jobs
 
 
 def _of_environment(known: MachineSet, environment: EnvironmentName) -> list[Machine]:

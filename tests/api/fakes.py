@@ -31,7 +31,6 @@ from batchq.services.explanations import ExplanationService
 from batchq.services.job_reads import JobSearchService
 from batchq.services.job_views import JobViewService
 from batchq.services.jobs import JobService
-from batchq.services.machines import MachineService
 from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService
 from batchq.services.submissions import SubmissionService
@@ -255,7 +254,6 @@ class Backend:
             catalog=self.catalog,
             search=self.searching,
             overviews=self.overviews,
-            machines=MachineService(self.engine),
             explanations=self.explanations,
             bulk_stops=self.stopping,
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),

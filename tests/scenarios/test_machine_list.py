@@ -7,7 +7,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import MachineState, Role, Status
 from batchq.errors import Invalid
 from batchq.server.health import machine_readings
-from batchq.services.machines import MachineQuery, MachineService
+from batchq.services.machines import MachineQuery, machine_page
 from tests.scenarios.test_machines import machine, on
 from tests.support.builders import ADMIN, NOON, gang, task
 from tests.support.scripts import LASTING, contained, spec
@@ -17,7 +17,7 @@ STRANGER = Caller(user=UserName("eve"), account=AccountName("other"), role=Role.
 
 def listed(world, *, caller=ADMIN, limit=100, max_jobs=10, **members):
     query = MachineQuery(limit=limit, max_jobs=max_jobs, **members)
-    return MachineService(world.engine).machines(query, caller=caller)
+    return machine_page(world.engine, query, caller=caller)
 
 
 async def known(world, *machines):
