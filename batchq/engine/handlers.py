@@ -62,7 +62,7 @@ class MessageHandler:
         catalog: CatalogView,
         budgets: Budgets,
         *,
-        admit: Callable[[UnitOfWork, JobSpec], None],
+        admit: Callable[[UnitOfWork, JobSpec], JobSpec],
         begin_bulk_stop: Callable[[UnitOfWork, BulkStopRequest], None],
     ) -> None:
         self._state = state
@@ -151,10 +151,8 @@ class MessageHandler:
         if message.spec.depends_on:
             _check_dependencies(unit, message.spec, message.caller)
         self._budgets.admit(unit, message.spec)
-        self._admit(unit, message.spec)
-        job = Job(
-            id=message.job_id, order=self._state.next_order, spec=message.spec, created_at=unit.now, tags=message.tags
-        )
+        spec = self._admit(unit, message.spec)
+        job = Job(id=message.job_id, order=self._state.next_order, spec=spec, created_at=unit.now, tags=message.tags)
         self._state.next_order += 1 + (message.spec.array_size or 0)
         unit.insert(job, message.key)
 

@@ -290,10 +290,10 @@ class EngineLoop:
         children, exhausted = self.arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
         return Exclusions(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
-    def _admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
-        """Check a new job against the limits of its queue, account and group. Raises Invalid."""
-        self._groups.admit(spec)
+    def _admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
+        """The new job with the limits of its group. Raises Invalid if its queue, account or group refuses the job."""
         self.scheduler.admit(unit, spec)
+        return self._groups.admit(unit, spec)
 
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.
