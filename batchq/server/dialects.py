@@ -14,7 +14,18 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
-from batchq.api.native import accounts, bulk_stop, costs, groups, job_details, job_search, jobs, long_polls, overview
+from batchq.api.native import (
+    accounts,
+    bulk_stop,
+    costs,
+    groups,
+    job_details,
+    job_search,
+    jobs,
+    long_polls,
+    machines,
+    overview,
+)
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
@@ -41,6 +52,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     tables = (
         job_search.operations,
         groups.operations,
+        machines.operations,
         job_details.operations,
         overview.operations,
         long_polls.operations,
