@@ -33,7 +33,7 @@ from batchq.domain.lifecycle.views import apply_order
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
-from batchq.engine.history_entries import order_entries, status_entry
+from batchq.engine.history_entries import feed_entry, order_entries, status_entry
 from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.errors import BatchqError
 from batchq.ports.history import FeedEntry, HistoryEntry
@@ -364,8 +364,7 @@ class UnitOfWork:
     def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
         job = self.get(entry.job_id)
         assert job is not None, f"{entry.job_id} has a history entry and is not loaded"
-        spec = job.spec
-        return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
+        return feed_entry(number, entry, job.spec)
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         self._history.append(status_entry(before, after, self.now))

@@ -23,6 +23,7 @@ from batchq.domain.prices import Prices
 from batchq.domain.scheduling.dependencies import invalid_overrides
 from batchq.domain.task import DefinitionForm
 from batchq.domain.training import MetricRule, check_mounts, check_rules, checkpoint_rules, metric_rules, training_plan
+from batchq.domain.webhooks import notified_webhook
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.clock import Clock
@@ -185,6 +186,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         metric_rules=metric_rules_of(request),
         plan=training_plan(request.tags),
         group=group_terms(request.tags, owner),
+        notify=notified_webhook(request.tags),
     )
 
 

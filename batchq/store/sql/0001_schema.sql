@@ -263,6 +263,14 @@ CREATE TABLE bulk_stop_targets (
     PRIMARY KEY (bulk_stop, ord, node)
 ) WITHOUT ROWID;
 
+-- Webhooks, with how far each one is in the history.
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    value TEXT NOT NULL, -- JSON of Webhook, with its secrets
+    progress TEXT NOT NULL -- JSON of DeliveryProgress
+) WITHOUT ROWID;
+
 -- -------------------------------------------------------------------------------------------------------------- costs
 
 -- What ended attempts cost, by the day on which their containers ran. Amounts are in billionths of the currency. No row
