@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from msgspec import to_builtins
 
+from batchq.api.batch import eks
 from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
 from batchq.api.batch.consumable_resources import needs_to_wire
 from batchq.api.batch.context import Answer, BatchRequest
@@ -69,6 +70,7 @@ def job_detail(view: JobView, arns: BatchArns) -> Content:
             **times_to_wire(job),
             "attempts": ended,
             **_work_to_wire(job, registered, arns, ended),
+            **eks.job_members(job, known),
             "arrayProperties": array_to_wire(job),
             "nodeDetails": node_to_wire(job),
             "retryStrategy": retry_to_wire(spec.retry),

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import HEADERS, Page, PageAnswer, PageTable
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
 from batchq.api.http.http import RequestQuery, Word
@@ -124,7 +125,10 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "newer": _query(query, page=query.page - 1) if query.page else None,
         "older": _query(query, page=query.page + 1) if first + PER_PAGE < len(rows) else None,
     }
-    return Page(template="group.html", title=f"Group {group.terms.name}", values=shown)
+    name, counts = group.terms.name, {"running": group.active, "failed": group.failed}
+    if group.ended_at is not None:
+        counts = {"succeeded": group.succeeded, "failed": group.failed}
+    return Page(template="group.html", title=f"Group {name}", values=shown, tab=tab_title(name, counts))
 
 
 @pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF)

@@ -25,6 +25,12 @@ def job_title(job: Job) -> str:
     return job.spec.name + ("" if child is None else f":{child[1]}") + ("" if node is None else f"#{node}")
 
 
+def tab_title(name: str, counts: Mapping[str, int]) -> str:
+    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count."""
+    shown = [f"{count:,} {word}" for word, count in counts.items() if count] or [f"0 {next(iter(counts))}"]
+    return f"{name}: {', '.join(shown)}" if name else ", ".join(shown)
+
+
 def condition(job: Job) -> str:
     """What the status of an unfinished job does not show: `held`, `paused`, `stopping`, `killed`; else empty."""
     order = latest_order(job)

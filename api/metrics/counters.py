@@ -26,9 +26,9 @@ OTHER = "other"  # the label of all further names
 
 
 class BoundedNames:
-    """Maps the names of queues, environments, accounts or resources to label values: the first MAX_NAMES to themselves.
+    """Maps the names of queues, environments, accounts, resources or machines to label values.
 
-    A name keeps its label until the resource is deleted.
+    The first MAX_NAMES names are mapped to themselves. A name keeps its label until it no longer exists.
     """
 
     def __init__(self) -> None:

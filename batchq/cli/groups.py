@@ -20,7 +20,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
 from batchq.domain.wording import bytes_words, counted, seconds_words
 from batchq.errors import NotFound, UsageError
-from batchq.ports.responses.groups import GroupEndResponse, GroupRow
+from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.jobs import JobRow
 
 SAME_COMMAND = 15 * 60_000  # milliseconds within which the same command continues its group
@@ -76,11 +76,6 @@ def _group_id(tags: Mapping[str, str], owner: Owner) -> str:
     terms = group_terms(tuple(tags.items()), owner)
     assert terms is not None, "the tags name no group"
     return terms.id
-
-
-def group_end_text(end: GroupEndResponse) -> str:
-    """`group fit ended: 197 succeeded, 3 failed, 0 stopped`."""
-    return f"group {end.group_name} ended: {end.succeeded} succeeded, {end.failed} failed, {end.stopped} stopped"
 
 
 def fetch_group(url: str, group_id: str) -> GroupRow:

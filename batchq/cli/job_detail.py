@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.cli.groups import explain_group, group_end_text, show_group
+from batchq.cli.groups import explain_group, show_group
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order, use_of
 from batchq.cli.job_columns import state as state_of
@@ -290,7 +290,7 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 def _history_reason(entry: HistoryEntryResponse) -> str:
     """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
     if entry.group_end is not None:
-        return group_end_text(entry.group_end)
+        return entry.group_end.text
     if entry.hold is not None:
         return _render_hold_change(entry.hold)
     return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)

@@ -121,6 +121,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rerun_of: JobId | None = None
     #: None: the job is in no group.
     group: GroupTerms | None = None
+    #: The webhook of the owner that receives the end of the job, from the tag `batchq:notify`; None: no webhook.
+    notify: str | None = None
 
     @property
     def reports_metrics(self) -> bool:

@@ -77,7 +77,7 @@ class EngineState:
         self.idempotency.load(now, empty=self.next_order == 0)
         self.safe_mode.restoration = await store.restoration()
         self.engine_check.known_id = await store.engine_id()
-        self.sightings.load(await store.surveyed_at())
+        self.sightings.load(await store.last_survey())
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 

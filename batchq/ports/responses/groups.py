@@ -59,3 +59,9 @@ class GroupEndResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     failed: int = 0
     #: Jobs that were cancelled or terminated.
     stopped: int = 0
+
+    @property
+    def text(self) -> str:
+        """`group fit ended: 197 succeeded, 3 failed, 0 stopped`."""
+        counts = f"{self.succeeded} succeeded, {self.failed} failed, {self.stopped} stopped"
+        return f"group {self.group_name} ended: {counts}"
