@@ -25,6 +25,7 @@ from batchq.api.native import (
     long_polls,
     machines,
     overview,
+    webhooks,
 )
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
@@ -59,6 +60,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.log_operations,
         bulk_stop.operations,
         costs.operations,
+        webhooks.operations,
         jobs.operations,
         jobs.queue_operations,
         accounts.admin_operations,
@@ -74,8 +76,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
 def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
     """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
     settings, engine, clock = server.settings, server.engine, server.clock
-    events = EventService(engine.history_feed)
-    named = NamedJobService(server.job_search, is_named=is_training_job)
+    events, named = EventService(engine.history_feed), NamedJobService(server.job_search, is_named=is_training_job)
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
     return Parts(
         jobs=server.jobs,
@@ -91,6 +92,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         costs=server.costs,
         budgets=server.budgets,
         events=events,
+        webhooks=server.webhooks,
         logs=server.logs,
         training_logs=TrainingLogStreams(named),
         job_log=job_log,

@@ -26,9 +26,11 @@ from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
+from batchq.services.webhooks import WebhookService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.host import DiskGuard
+from batchq.webhooks.dispatcher import WebhookDispatcher
 
 MIB = 2**20
 
@@ -51,6 +53,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     #: `costs.metrics` reads the metrics of jobs.
     costs: CostService
     budgets: BudgetService
+    webhooks: WebhookService
+    webhook_dispatcher: WebhookDispatcher
     loop_watchdog: LoopWatchdog
     pruner: Pruner
     audit: AuditLog

@@ -21,6 +21,7 @@ from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
+from batchq.engine.use import UseSamples
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.history import HistoryEntry
@@ -41,6 +42,7 @@ from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 from tests.support.parts import make_parts
+from tests.support.stubs import BottomlessCheckpointDisk
 
 ACCOUNT = "123456789012"
 
@@ -64,6 +66,7 @@ class FakeEngine:
         self.broken = None
         self.received = []
         self.accounts = NO_ACCOUNTS
+        self.use = UseSamples()
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.capacity = None
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
@@ -223,7 +226,7 @@ class Backend:
             catalog=self.catalog,
             clock=self.clock,
             disk_guard=self.disk_guard,
-            checkpoint_guard=self.disk_guard,
+            checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=timedelta(seconds=30),
             unavailable=lambda _spec: None,
         )

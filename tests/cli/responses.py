@@ -8,7 +8,19 @@ import re
 from msgspec import Struct, convert
 from msgspec.structs import fields
 
-from batchq.ports.responses import accounts, batch, checkpoints, costs, groups, jobs, machines, records, server, stops
+from batchq.ports.responses import (
+    accounts,
+    batch,
+    checkpoints,
+    costs,
+    groups,
+    jobs,
+    machines,
+    records,
+    server,
+    stops,
+    webhooks,
+)
 from batchq.ports.responses.job_details import JobResponse
 
 AT = 1_795_000_000_000  # milliseconds
@@ -24,6 +36,10 @@ TYPES = {
     "/v1/batchq/consolelogin": server.CreateConsoleLoginResponse,
     "/v1/batchq/costreport": costs.CostReportResponse,
     "/v1/batchq/listbudgets": costs.ListBudgetsResponse,
+    "/v1/batchq/listwebhooks": webhooks.ListWebhooksResponse,
+    "/v1/batchq/(create|update|redeliver)webhook": webhooks.WebhookSecretResponse,
+    "/v1/batchq/testwebhook": webhooks.TestWebhookResponse,
+    "/v1/batchq/deletewebhook": server.EmptyResponse,
     "/v1/batchq/setbudget": costs.BudgetResponse,
     "/v1/batchq/removebudget": server.EmptyResponse,
     JOB: JobResponse,
@@ -95,8 +111,6 @@ def details(row, **more):
         "image": "python:3.12",
         "command": ["python", "train.py"],
         "environment": [],
-        "vcpus": 2.0,
-        "memoryMiB": 512,
         "gpus": 0,
         "stopGraceSeconds": 30.0,
         "retryStrategy": {"attempts": 1, "evaluateOnExit": []},

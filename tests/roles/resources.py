@@ -15,6 +15,8 @@ from tests.roles.people import MODELARTS, Request, sagemaker
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
 LICENCES = "licences"
+ENDPOINT_HOST = "127.0.0.1:9"  # where no program listens
+ENDPOINT = f"http://{ENDPOINT_HOST}/"
 REASON = "stopped by the matrix"
 
 _numbers = count(1)
@@ -126,6 +128,13 @@ class Resources:
         job = self.submit(owner, definition, arrayProperties={"size": 2})
         self.until(f"{job}:1", "RUNNABLE")
         return Owned(job=job, definition=definition)
+
+    def webhook(self, owner):
+        """A webhook of the owner, in the place of the job."""
+        name = f"hook-{next(_numbers)}"
+        request = Request(path="/v1/batchq/createwebhook", body={"webhookName": name, "url": ENDPOINT})
+        created = self._server.send(owner, request)
+        return Owned(job=created.content["webhook"]["webhookId"], definition=name)
 
     def gang(self, owner):
         name = f"{owner}-{next(_numbers)}"
