@@ -588,4 +588,5 @@ def _container_of(pod, container):
     tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
     spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))
     launch = LaunchSpec(tag=tag, spec=spec, environment=tuple(variables.items()))
-    return SimulatedContainer(id=_id(pod, container["name"]), launch=launch, script=read(variables, tag.attempt))
+    script = read(variables, tag.attempt, job_name="", outcomes={})
+    return SimulatedContainer(id=_id(pod, container["name"]), launch=launch, script=script)
