@@ -133,7 +133,7 @@ exit $code
 """
     )
     runtime.chmod(0o755)
-    options = ("--add-runtime", f"slow={runtime}", "--default-runtime", "slow")
+    options = ("--debug", "--add-runtime", f"slow={runtime}", "--default-runtime", "slow")
     with second_engine(live_restore=live_restore, options=options) as engine:
         yield engine
 
@@ -170,6 +170,23 @@ def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_serve
     server.records.create_file(f"{mark}-late")
     assert outcomes(server.wait_for(outlives, "SUCCEEDED")) == [(0, EXITED)]
     assert set(server.records.counts("start").values()) == {1}
+
+
+@pytest.mark.fault("EN03")
+def test_a_container_that_an_engine_with_live_restore_stops_in_its_start_is_lost_with_the_host(tmp_path):
+    """Docker does so if no container runs when it ends."""
+    with slow_engine(tmp_path, live_restore=True) as engine, job_server(tmp_path, engine.url) as server:
+        (tmp_path / "hold").touch()
+        job = server.submit(LASTS_AT_FIRST, attempts=2, rules=RULES)
+        server.until(lambda: server.records.counts("start")[job, 1] == 1)
+        with engine.stopping():
+            server.until(lambda: "start clean shutdown of all containers" in engine.log())
+            (tmp_path / "hold").unlink()
+        engine.start()
+
+        done = server.wait_for(job, "SUCCEEDED")
+        assert outcomes(done) == [(143, LOST), (0, EXITED)]
+        assert set(server.records.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN06", "LC04")
