@@ -25,8 +25,8 @@ RECORDED_WITHIN = 2.0  # seconds from the exit of a process until its shim has r
 
 
 def until_file(name):
-    """A command that runs until the test creates a file of this name."""
-    return f"until [ -e /records/{name} ]; do sleep 0.1; done"
+    """A command that writes numbered lines until the test creates a file of this name, and one line `end` then."""
+    return f"n=0; until [ -e /records/{name} ]; do echo $n; n=$((n+1)); sleep 0.1; done; echo end"
 
 
 @pytest.fixture(scope="module")
@@ -169,6 +169,9 @@ def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_serve
     assert done["stoppedAt"] <= back.timestamp() * 1000
     server.records.create_file(f"{mark}-late")
     assert outcomes(server.wait_for(outlives, "SUCCEEDED")) == [(0, EXITED)]
+    server.until(lambda: not server.service.containers())
+    *numbers, last = server.stored_output(outlives)
+    assert ([int(number) for number in numbers], last) == (list(range(len(numbers))), "end")
     assert set(server.records.counts("start").values()) == {1}
 
 
