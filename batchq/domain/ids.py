@@ -11,6 +11,7 @@ JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 MachineName = NewType("MachineName", str)
+ContainerEngineName = NewType("ContainerEngineName", str)
 GroupId = NewType("GroupId", str)
 
 HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again

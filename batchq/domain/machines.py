@@ -4,16 +4,17 @@ A container engine has at least one machine, and Docker has exactly one. A job f
 it, or for each of its nodes.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.catalog import EnvironmentName
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, Tags, engine_of, labels_of
 from batchq.domain.container import Resources
-from batchq.domain.ids import MachineName
+from batchq.domain.ids import ContainerEngineName, MachineName
 
-#: The name of the machine of an engine that has exactly one.
+#: The name of the machine of an engine that has exactly one. A container without a machine runs there.
 LOCAL = MachineName("local")
 
 
@@ -29,7 +30,13 @@ class Machine(Struct, frozen=True, kw_only=True):
     is_enforced: bool = False
     #: How many nodes of jobs run there at once; None: without limit.
     max_nodes: int | None = None
-    #: The only compute environment whose jobs run there; None: those of all.
+    #: The container engine of the server to which it belongs; empty: the only one.
+    engine: ContainerEngineName = ContainerEngineName("")
+    #: Whether it belongs to the first container engine of the server, which environments select that name no engine.
+    is_of_first_engine: bool = True
+    #: What compute environments select it by.
+    labels: Tags = ()
+    #: The only compute environment whose jobs run there; None: those of all that select it.
     environment: EnvironmentName | None = None
     #: Whether an operator of the engine excludes the machine from new containers.
     is_cordoned: bool = False
@@ -40,6 +47,34 @@ class Machine(Struct, frozen=True, kw_only=True):
     def is_open(self) -> bool:
         """Whether containers may be started there."""
         return not self.is_cordoned and self.away_since is None
+
+
+class MachineSelection(Struct, frozen=True, kw_only=True):
+    """Which machines run the jobs of a compute environment."""
+
+    #: The container engine; None: the first one of the server.
+    engine: ContainerEngineName | None
+    #: The labels that a machine must have.
+    labels: Tags
+    #: The environment, if machines are reserved for it.
+    environment: EnvironmentName | None
+
+    def includes(self, machine: Machine) -> bool:
+        is_of_engine = machine.is_of_first_engine if self.engine is None else machine.engine == self.engine
+        return (
+            is_of_engine
+            and machine.environment in (None, self.environment)
+            and {*machine.labels}.issuperset(self.labels)
+        )
+
+
+def selection_of(environment: ComputeEnvironment, reserved: Collection[EnvironmentName | None]) -> MachineSelection:
+    """The machines that the environment selects. `reserved`: the environments for which machines are reserved."""
+    return MachineSelection(
+        engine=engine_of(environment.tags),
+        labels=labels_of(environment.tags),
+        environment=environment.name if environment.name in reserved else None,
+    )
 
 
 def usable(machine: Resources) -> Resources:

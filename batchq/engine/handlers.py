@@ -20,7 +20,6 @@ from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.machines import usable_machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.budgets import Budgets
 from batchq.engine.mailbox import (
     BudgetReached,
@@ -183,7 +182,7 @@ class MessageHandler:
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         if self._state.machines is None or self._state.surveyed_machines != message.machines:
             self._state.catalog_changed, self._state.surveyed_machines = True, message.machines
-            self._state.machines = MachineSet(map(usable_machine, message.machines))
+            self._state.machines = tuple(map(usable_machine, message.machines))
         self._state.jobs_in_survey = frozenset(
             job_id for container in message.containers for job_id in _with_array(container.tag.job_id)
         )

@@ -15,7 +15,6 @@ from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
 from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -38,8 +37,8 @@ class EngineState:
         self.active: dict[JobId, Job] = {}
         #: The machines as the last survey reported them.
         self.surveyed_machines: tuple[Machine, ...] = ()
-        #: The machines of the container engine; None while it does not answer.
-        self.machines: MachineSet | None = None
+        #: The machines with the resources that jobs may reserve; None while the container engine does not answer.
+        self.machines: tuple[Machine, ...] | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
         #: Whether the catalog or the machines have changed since the last placement pass.

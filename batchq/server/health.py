@@ -11,6 +11,7 @@ from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
 from batchq.domain.enums import Status
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
+from batchq.domain.task import total
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
@@ -165,7 +166,7 @@ def _resources(parts: ServerParts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
         yield Reading(gauge="batchq_vcpus", value=usage.sums.get(vcpus(name), 0) / 1000, labels=(name, "reserved"))
     machines = parts.engine.machines()
-    host = None if machines is None else machines.total
+    host = None if machines is None else total(machine.resources for machine in machines)
     for gauge, limit, dimension, unit in (
         ("batchq_memory_bytes", None if host is None else host.memory_mib, MEMORY, MIB),
         ("batchq_gpus", None if host is None else host.gpus, GPUS, 1),

@@ -19,6 +19,7 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
+from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
@@ -133,7 +134,7 @@ class OverviewService:
             since=None if obstacle is None else obstacle.since,
             queues=await self.queues(caller=caller),
             environments=self.environments(),
-            host=None if machines is None else machines.total,
+            host=None if machines is None else total(machine.resources for machine in machines),
             memory_mib=usage.sums.get(MEMORY, 0),
             gpus=usage.sums.get(GPUS, 0),
             longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),

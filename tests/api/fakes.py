@@ -17,8 +17,8 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.machines import LOCAL, Machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
+from batchq.domain.task import total
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
 from batchq.errors import Invalid
@@ -85,7 +85,7 @@ class FakeEngine:
         return Health(store=None, engine=None, safe_mode=None, loops={})
 
     def machines(self):
-        return MachineSet([Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True)])
+        return (Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True),)
 
     def usage(self):
         return Usage(self.active_jobs()).after(())
@@ -258,7 +258,7 @@ class Backend:
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),
             clock=self.clock,
             account=ACCOUNT,
-            capacity=lambda: self.engine.machines().total,
+            capacity=lambda: total(it.resources for it in self.engine.machines()),
             runtime_answers=lambda: True,
             states={ModelArtsSettings: modelarts.SETTINGS},
         )
