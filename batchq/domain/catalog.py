@@ -16,7 +16,7 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
-from batchq.domain.ids import ConsumableName, ContainerEngineName, DefinitionRef, QueueName
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG, ConsumableName, ContainerEngineName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
@@ -72,8 +72,6 @@ def oci_runtime_of(tags: Tags) -> str | None:
     return name if _RUNTIME_NAME.fullmatch(name) else None
 
 
-ENGINE_TAG = "batchq:engine"  # a tag of compute environments: the container engine of the server for its jobs
-LABEL_TAG = "batchq:label:"  # begins a tag of compute environments for each label that their machines must have
 _LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 

@@ -82,6 +82,7 @@ class NodeRoom(Struct, kw_only=True):
             ),
             is_enforced=True,
             max_nodes=max(0, self.max_pods - len(self.foreign)),
+            labels=tuple(sorted(self.labels.items())),
             environment=None if environment is None else EnvironmentName(environment),
             is_cordoned=self.is_cordoned,
             away_since=self.away_since,

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from batchq.domain.catalog import ENGINE_TAG, LABEL_TAG
 from batchq.domain.container import Resources
 from batchq.domain.enums import AttemptContainerState, Status
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient

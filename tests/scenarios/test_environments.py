@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain.catalog import ENGINE_TAG, LABEL_TAG
 from batchq.domain.container import Resources
 from batchq.domain.enums import State, Status
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.domain.machines import Machine
 from batchq.domain.status_reasons import NO_MACHINE_SELECTED
 from batchq.errors import Invalid

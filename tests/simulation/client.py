@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.catalog import (
-    LABEL_TAG,
     EnvironmentName,
     PolicyName,
     QuantityOperation,
@@ -21,7 +20,7 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.enums import State, StopKind
-from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey
+from batchq.domain.ids import LABEL_TAG, ConsumableName, JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job
 from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
