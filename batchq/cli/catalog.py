@@ -111,13 +111,13 @@ def add_env(command: ArgumentParser) -> None:
         subcommands, "update", "change settings of an environment; running jobs continue", _update_environment
     )
     update.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
-    update.add_argument("--no-engine", action="store_true", help="use the first container engine of the server")
+    update.add_argument("--no-engine", action="store_true", help="select machines of any container engine")
     update.add_argument(
         "--no-label", action="append", default=[], metavar="KEY", help="machines need not have this label any more"
     )
     for each in (create, update):
         each.add_argument("--vcpus", type=parse_count, metavar="N", help="vCPUs that its jobs may use together")
-        each.add_argument("--engine", metavar="ENGINE", help="container engine of its jobs: docker, kubernetes, ...")
+        each.add_argument("--engine", metavar="ENGINE", help="container engine of its machines: docker or kubernetes")
         each.add_argument(
             "--label", action="append", default=[], type=parse_pair, metavar="KEY=VALUE", help="label of its machines"
         )

@@ -72,17 +72,18 @@ def oci_runtime_of(tags: Tags) -> str | None:
     return name if _RUNTIME_NAME.fullmatch(name) else None
 
 
+_ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,252}")
 _LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 
 
 def engine_of(tags: Tags) -> ContainerEngineName | None:
-    """The container engine that the tags name; None: the first one of the server."""
+    """The container engine that the tags name; None: any."""
     name = dict(tags).get(ENGINE_TAG)
     return None if name is None else ContainerEngineName(name)
 
 
-def labels_of(tags: Tags) -> Tags:
+def machine_labels_of(tags: Tags) -> Tags:
     """The labels of machines that the tags require, sorted."""
     return tuple(sorted((key.removeprefix(LABEL_TAG), value) for key, value in tags if key.startswith(LABEL_TAG)))
 
@@ -357,7 +358,9 @@ def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
         raise Invalid(f"The tag {NETWORK_TAG} must be one of {', '.join(Network)}.")
     if RUNTIME_TAG in dict(tags) and oci_runtime_of(tags) is None:
         raise Invalid(f"The tag {RUNTIME_TAG} must be the name of an OCI runtime of the engine, such as crun.")
-    for key, value in labels_of(tags):
+    if (engine := engine_of(tags)) is not None and _ENGINE_NAME.fullmatch(engine) is None:
+        raise Invalid(f"The tag {ENGINE_TAG} must be the name of a container engine, such as docker or kubernetes.")
+    for key, value in machine_labels_of(tags):
         if _LABEL_KEY.fullmatch(key) is None or _LABEL_VALUE.fullmatch(value) is None:
             raise Invalid(f"The tag {LABEL_TAG}{key} must be the key and the value of a label, as Kubernetes allows.")
     return tags

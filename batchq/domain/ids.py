@@ -18,7 +18,7 @@ HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the 
 KEY_CACHE_SIZE = 4096  # cached keys of containers: a key is parsed with each event of its container
 SHORT_ID = 8  # digits of a job's id that a terminal or a page shows
 DEFAULT_CONTAINER = "default"  # AWS's name of a container without a name of its own
-ENGINE_TAG = "batchq:engine"  # a tag of compute environments: the container engine of the server for its jobs
+ENGINE_TAG = "batchq:engine"  # a tag of compute environments: the container engine for its jobs
 LABEL_TAG = "batchq:label:"  # begins a tag of compute environments for each label that their machines must have
 MAX_DIGITS = 18  # more than any index of a child or a node has
 #: The namespace of the version-5 UUIDs.

@@ -10,7 +10,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, Tags, engine_of, labels_of
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, Tags, engine_of, machine_labels_of
 from batchq.domain.container import Resources
 from batchq.domain.ids import ContainerEngineName, MachineName
 
@@ -30,10 +30,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     is_enforced: bool = False
     #: How many nodes of jobs run there at once; None: without limit.
     max_nodes: int | None = None
-    #: The container engine of the server to which it belongs; empty: the only one.
+    #: The container engine, such as `docker`.
     engine: ContainerEngineName = ContainerEngineName("")
-    #: Whether it belongs to the first container engine of the server, which environments select that name no engine.
-    is_of_first_engine: bool = True
     #: What compute environments select it by.
     labels: Tags = ()
     #: The only compute environment whose jobs run there; None: those of all that select it.
@@ -52,7 +50,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 class MachineSelection(Struct, frozen=True, kw_only=True):
     """Which machines run the jobs of a compute environment."""
 
-    #: The container engine; None: the first one of the server.
+    #: The container engine; None: any.
     engine: ContainerEngineName | None
     #: The labels that a machine must have.
     labels: Tags
@@ -60,19 +58,20 @@ class MachineSelection(Struct, frozen=True, kw_only=True):
     environment: EnvironmentName | None
 
     def includes(self, machine: Machine) -> bool:
-        is_of_engine = machine.is_of_first_engine if self.engine is None else machine.engine == self.engine
         return (
-            is_of_engine
+            self.engine in (None, machine.engine)
             and machine.environment in (None, self.environment)
             and {*machine.labels}.issuperset(self.labels)
         )
 
 
-def selection_of(environment: ComputeEnvironment, reserved: Collection[EnvironmentName | None]) -> MachineSelection:
+def machine_selection(
+    environment: ComputeEnvironment, reserved: Collection[EnvironmentName | None]
+) -> MachineSelection:
     """The machines that the environment selects. `reserved`: the environments for which machines are reserved."""
     return MachineSelection(
         engine=engine_of(environment.tags),
-        labels=labels_of(environment.tags),
+        labels=machine_labels_of(environment.tags),
         environment=environment.name if environment.name in reserved else None,
     )
 
@@ -87,6 +86,6 @@ def usable_machine(machine: Machine) -> Machine:
     return machine if machine.is_enforced else replace(machine, resources=usable(machine.resources))
 
 
-def one_machine(resources: Resources) -> tuple[Machine, ...]:
+def one_machine(resources: Resources, engine: str = "") -> tuple[Machine, ...]:
     """The machines of an engine that has exactly one."""
-    return (Machine(name=LOCAL, resources=resources),)
+    return (Machine(name=LOCAL, resources=resources, engine=ContainerEngineName(engine)),)

@@ -180,7 +180,8 @@ async def open_runtime(
 def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
     """Raises StartImpossible for a kubeconfig that cannot be used."""
     if settings.runtime is Runtime.SIMULATED:
-        return SimulatedRuntime(clock=clock, machines=one_machine(host_resources()), network=settings.network)
+        machines = one_machine(host_resources(), Runtime.SIMULATED)
+        return SimulatedRuntime(clock=clock, machines=machines, network=settings.network)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
     if settings.kubernetes is None:
         policy = make_policy(settings)

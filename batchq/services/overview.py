@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
+from batchq.domain.catalog import ComputeEnvironment, JobQueue
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, QUEUED, ServerState, Status
 from batchq.domain.ids import QueueName
@@ -70,6 +70,12 @@ class EnvironmentOverview(Struct, frozen=True, kw_only=True):
     environment: ComputeEnvironment
     #: Thousandths of a vCPU that active jobs have requested.
     millicpus: int
+    #: What jobs may reserve of the machines that it selects; None while the container engine does not answer.
+    machines: Resources | None
+    #: MiB of memory that active jobs have requested on those machines; without them, on all machines.
+    memory_mib: int
+    #: GPUs, as `memory_mib`.
+    gpus: int
 
 
 class AccountUse(UnfinishedJobs, frozen=True, kw_only=True):
@@ -143,10 +149,20 @@ class OverviewService:
 
     def environments(self) -> tuple[EnvironmentOverview, ...]:
         """The compute environments with the vCPUs in use, by name."""
-        sums = self._engine.usage().sums
-        return tuple(
-            EnvironmentOverview(environment=environment, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
-            for name, environment in sorted(self._catalog.environments.items())
+        return tuple(self._environment(environment) for _, environment in sorted(self._catalog.environments.items()))
+
+    def _environment(self, environment: ComputeEnvironment) -> EnvironmentOverview:
+        usage, cluster = self._engine.usage(), self._engine.cluster()
+        selected = None if cluster is None else cluster.machines.selected([environment.name])
+        memory_mib, gpus = usage.sums.get(MEMORY, 0), usage.sums.get(GPUS, 0)
+        if selected is not None:
+            _, memory_mib, gpus, _ = usage.held_on(machine.name for machine in selected)
+        return EnvironmentOverview(
+            environment=environment,
+            millicpus=usage.sums.get(vcpus(environment.name), 0),
+            machines=None if selected is None else total(machine.resources for machine in selected),
+            memory_mib=memory_mib,
+            gpus=gpus,
         )
 
     def account_use(self, accounts: Collection[AccountName]) -> AccountUse:

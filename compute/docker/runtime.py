@@ -31,6 +31,7 @@ from batchq.domain.machines import Machine, one_machine
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.settings import Runtime
 
 CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
@@ -149,7 +150,7 @@ class DockerRuntime:
         return self._log_lines(tag, self._log_reader(tag, after=after))
 
     async def machines(self) -> tuple[Machine, ...]:
-        return one_machine(await self._pools.run("survey", host.capacity))
+        return one_machine(await self._pools.run("survey", host.capacity), Runtime.DOCKER)
 
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())

@@ -50,10 +50,7 @@ machines = some.lists(
 
 
 def named(fields) -> MachineSet:
-    those = (
-        Machine(name=f"m{number}", is_enforced=True, is_of_first_engine=not it["engine"], **it)
-        for number, it in enumerate(fields)
-    )
+    those = (Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
     return MachineSet(those, ENVIRONMENTS.values())
 
 
@@ -63,7 +60,7 @@ def selects(name, machine):
         return False
     if name == "c":
         return machine.engine == "other" and ("zone", "1") in machine.labels
-    return not machine.engine and (name == "b" or ("disk", "ssd") in machine.labels)
+    return name == "b" or ("disk", "ssd") in machine.labels
 
 
 @dataclass

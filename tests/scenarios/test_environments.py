@@ -9,6 +9,7 @@ from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.domain.machines import Machine
 from batchq.domain.status_reasons import NO_MACHINE_SELECTED
 from batchq.errors import Invalid
+from batchq.services.overview import OverviewService
 from tests.scenarios.test_machines import machine, machines_of
 from tests.support.builders import ADMIN, gang, task
 from tests.support.scripts import LASTING, Script, contained, spec
@@ -232,9 +233,25 @@ async def test_a_job_without_a_named_machine_keeps_its_room_when_the_engine_gets
     assert await machines_of(simulated, job) == ["more"]
 
 
-@pytest.mark.parametrize("tag", [(LABEL_TAG, "x"), (f"{LABEL_TAG}a b", "x"), (f"{LABEL_TAG}pool", "no spaces here")])
-async def test_a_label_that_no_machine_can_have_is_refused(simulated, tag):
-    with pytest.raises(Invalid, match="as Kubernetes allows"):
+async def test_the_overview_shows_the_machines_that_each_environment_selects(simulated):
+    await on(simulated, machine("a", labels=CPU, gpus=1), machine("b", labels=GPU, memory_mib=8192), low=("cpu",))
+    await simulated.start(LASTING, queue="low", millicpus=1000, memory_mib=1024, gpus=1)
+
+    overviews = OverviewService(
+        engine=simulated.engine, store=simulated.store, catalog=simulated.catalog, clock=simulated.clock
+    )
+    found = {it.environment.name: it for it in overviews.environments()}
+
+    assert (found["cpu"].machines.memory_mib, found["cpu"].memory_mib, found["cpu"].gpus) == (4096, 1024, 1)
+    assert (found["gpu"].machines.memory_mib, found["gpu"].memory_mib, found["gpu"].gpus) == (8192, 0, 0)
+    assert (found["local"].machines.memory_mib, found["local"].memory_mib, found["local"].gpus) == (12_288, 1024, 1)
+
+
+@pytest.mark.parametrize(
+    "tag", [(LABEL_TAG, "x"), (f"{LABEL_TAG}a b", "x"), (f"{LABEL_TAG}pool", "no spaces"), (ENGINE_TAG, "")]
+)
+async def test_an_invalid_selection_is_refused(simulated, tag):
+    with pytest.raises(Invalid, match=r"The tag batchq:(label|engine)"):
         await simulated.catalog.compute_environments.tag("local", (tag,), caller=ADMIN)
 
     assert simulated.catalog.environments["local"].tags == ()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.ids import MachineName
-from batchq.domain.machines import Machine, MachineSelection, selection_of
+from batchq.domain.machines import Machine, MachineSelection, machine_selection
 from batchq.domain.task import NodeRun, total
 
 #: Thousandths of a vCPU, MiB of memory, GPUs, and nodes of jobs.
@@ -76,7 +76,7 @@ class MachineSet:
     def __init__(self, machines: Iterable[Machine], environments: Iterable[ComputeEnvironment]) -> None:
         listed = list(machines)
         reserved = {machine.environment for machine in listed}
-        selections = {environment.name: selection_of(environment, reserved) for environment in environments}
+        selections = {environment.name: machine_selection(environment, reserved) for environment in environments}
         pool_of = _pool_of(listed, list(dict.fromkeys(selections.values())))
         #: In order; those of each pool are neighbours.
         self.machines = tuple(sorted(listed, key=lambda machine: _preference(machine, pool_of[machine.name])))
@@ -341,7 +341,7 @@ def _pool_of(machines: Iterable[Machine], selections: Sequence[MachineSelection]
     pools = {}
     for machine in machines:
         labels = tuple([label for label in machine.labels if label[0] in keys])
-        alike = (machine.engine, machine.is_of_first_engine, machine.environment, labels)
+        alike = (machine.engine, machine.environment, labels)
         if alike not in known:
             known[alike] = tuple([selection for selection in selections if selection.includes(machine)])
         pools[machine.name] = known[alike]

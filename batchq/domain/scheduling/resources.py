@@ -168,6 +168,14 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
         yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
 
+    def held_on(self, machines: Iterable[MachineName]) -> Room:
+        """What active jobs hold on these machines together."""
+        names, room = set(machines), NOTHING
+        for rooms in (self.base.rooms, *self.rooms):
+            for machine, held in rooms.items():
+                room = plus(room, held) if machine in names else room
+        return room
+
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine. The caller may change it."""
         free = self.base.free_rooms(machines).copy()
@@ -183,7 +191,8 @@ class Usage:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
         self._held = Held()
-        self._rooms: dict[MachineName, Room] = {}
+        #: What active jobs hold on each machine.
+        self.rooms: dict[MachineName, Room] = {}
         #: What is free on the machines of the last call of `free_rooms`; None before the first call.
         self._free: FreeRooms | None = None
         self.update(jobs)
@@ -219,14 +228,14 @@ class Usage:
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine, as last saved. It changes with this object; the caller may not change it."""
         if self._free is None or self._free.machines is not machines:
-            self._free = FreeRooms(machines, self._rooms)
+            self._free = FreeRooms(machines, self.rooms)
         return self._free
 
     def _take_rooms(self, taken: Mapping[MachineName, Room]) -> None:
         for machine, room in taken.items():
-            self._rooms[machine] = plus(self._rooms.get(machine, NOTHING), room)
-            if self._rooms[machine] == NOTHING:
-                del self._rooms[machine]
+            self.rooms[machine] = plus(self.rooms.get(machine, NOTHING), room)
+            if self.rooms[machine] == NOTHING:
+                del self.rooms[machine]
         if self._free is not None:
             _take(self._free, taken)
 
