@@ -111,7 +111,7 @@ def add_env(command: ArgumentParser) -> None:
         subcommands, "update", "change settings of an environment; running jobs continue", _update_environment
     )
     update.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
-    update.add_argument("--no-engine", action="store_true", help="select machines of any container engine")
+    update.add_argument("--no-engine", action="store_true", help="select machines of the first container engine")
     update.add_argument(
         "--no-label", action="append", default=[], metavar="KEY", help="machines need not have this label any more"
     )

@@ -78,7 +78,7 @@ _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 
 
 def engine_of(tags: Tags) -> ContainerEngineName | None:
-    """The container engine that the tags name; None: any."""
+    """The container engine that the tags name; None: the first one of the server."""
     name = dict(tags).get(ENGINE_TAG)
     return None if name is None else ContainerEngineName(name)
 

@@ -4,7 +4,7 @@ A container engine has at least one machine, and Docker has exactly one. A job f
 it, or for each of its nodes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from msgspec import Struct
@@ -32,6 +32,15 @@ class Machine(Struct, frozen=True, kw_only=True):
     max_nodes: int | None = None
     #: The container engine, such as `docker`.
     engine: ContainerEngineName = ContainerEngineName("")
+    #: Whether that is the first engine of the server, which environments select that name no engine.
+    is_of_first_engine: bool = True
+    #: Whether its engine does not answer, so that a survey does not list its containers.
+    is_unlisted: bool = False
+    #: Whether it stands for all machines of an engine that has not answered since the server began. Its resources are
+    #: not known.
+    is_whole_engine: bool = False
+    #: Containers that started there before this time ended with their engine or machine; None: not known.
+    lost_before: datetime | None = None
     #: What compute environments select it by.
     labels: Tags = ()
     #: The only compute environment whose jobs run there; None: those of all that select it.
@@ -50,7 +59,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 class MachineSelection(Struct, frozen=True, kw_only=True):
     """Which machines run the jobs of a compute environment."""
 
-    #: The container engine; None: any.
+    #: The container engine; None: the first one of the server.
     engine: ContainerEngineName | None
     #: The labels that a machine must have.
     labels: Tags
@@ -58,11 +67,10 @@ class MachineSelection(Struct, frozen=True, kw_only=True):
     environment: EnvironmentName | None
 
     def includes(self, machine: Machine) -> bool:
-        return (
-            self.engine in (None, machine.engine)
-            and machine.environment in (None, self.environment)
-            and {*machine.labels}.issuperset(self.labels)
-        )
+        if not (machine.is_of_first_engine if self.engine is None else machine.engine == self.engine):
+            return False
+        has_labels = {*machine.labels}.issuperset(self.labels)
+        return machine.is_whole_engine or (machine.environment in (None, self.environment) and has_labels)
 
 
 def machine_selection(
@@ -74,6 +82,15 @@ def machine_selection(
         labels=machine_labels_of(environment.tags),
         environment=environment.name if environment.name in reserved else None,
     )
+
+
+def machine_of(name: MachineName | None, machines: Mapping[MachineName, Machine]) -> Machine | None:
+    """The machine of a container; None: it has left.
+
+    `name`: as saved with the container. An unknown machine may belong to an engine that has not answered yet.
+    """
+    known = machines.get(name or LOCAL)
+    return known or next((machine for machine in machines.values() if machine.is_whole_engine), None)
 
 
 def usable(machine: Resources) -> Resources:

@@ -14,7 +14,7 @@ from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.domain.machines import Machine
+from batchq.domain.machines import Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -41,6 +41,8 @@ class EngineState:
         self.machines: tuple[Machine, ...] | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
+        #: Whether every container engine answered in the last survey.
+        self.survey_is_complete = False
         #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
         #: `Job.order` of the next submitted job.
@@ -77,6 +79,13 @@ class EngineState:
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 
+    def record_machines(self, machines: tuple[Machine, ...]) -> None:
+        """Store the machines of a survey. A change of them counts as a change of the catalog."""
+        if self.machines is None or self.surveyed_machines != machines:
+            self.catalog_changed, self.surveyed_machines = True, machines
+            self.machines = tuple(map(usable_machine, machines))
+        self.survey_is_complete = not any(machine.is_unlisted for machine in machines)
+
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
             if job.attempt is not None:
@@ -91,7 +100,9 @@ class EngineState:
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:
         """The jobs that had containers in the last survey; None without a valid survey."""
-        return None if self.machines is None or self.safe_mode.active else self.jobs_in_survey
+        if self.machines is None or self.safe_mode.active or not self.survey_is_complete:
+            return None
+        return self.jobs_in_survey
 
     @property
     def safe_mode_reason(self) -> str | None:

@@ -29,7 +29,7 @@ from batchq.domain.scheduling.backfill import (
     latest_end_if_placed,
 )
 from batchq.domain.scheduling.free_machines import FreeMachines, Rooms, Waiting, never_fits_reason
-from batchq.domain.scheduling.machine_rooms import MachineSet
+from batchq.domain.scheduling.machine_rooms import UNLIMITED, MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -119,9 +119,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     def amounts(self) -> dict[Dimension, int]:
         """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
+        unknown = UNLIMITED if self.machines.is_partly_unknown else 0
         return {
-            MEMORY: self.host.memory_mib,
-            GPUS: self.host.gpus,
+            MEMORY: unknown or self.host.memory_mib,
+            GPUS: unknown or self.host.gpus,
             **{vcpus(name): environment.max_millicpus for name, environment in self.environments.items()},
             **{vcpus_of(name): most for name, most in self.quotas.millicpus.items()},
         }

@@ -99,6 +99,10 @@ class MachineSet:
             name: [(number, each) for number, (pool, each) in enumerate(ranges.items()) if selection in pool]
             for name, selection in selections.items()
         }
+        unknown = [machine for machine in listed if machine.is_whole_engine]
+        #: Whether the resources of some machines are not known.
+        self.is_partly_unknown = bool(unknown)
+        self._of_unknown_size = {name for name, each in selections.items() if any(map(each.includes, unknown))}
         self._millicpus: dict[EnvironmentName, int] = {}
         self._idle: FreeRooms | None = None
 
@@ -126,6 +130,8 @@ class MachineSet:
         """Whether the machines, if they were all open and nothing else ran, could hold these nodes."""
         if self.is_one:
             return bool(self.pools(environment))
+        if environment in self._of_unknown_size:
+            return True
         if self._idle is None:
             self._idle = FreeRooms(self, {}, ignores_state=True)
         return self._idle.find(runs, environment, {}) is not None
@@ -341,7 +347,7 @@ def _pool_of(machines: Iterable[Machine], selections: Sequence[MachineSelection]
     pools = {}
     for machine in machines:
         labels = tuple([label for label in machine.labels if label[0] in keys])
-        alike = (machine.engine, machine.environment, labels)
+        alike = (machine.engine, machine.is_of_first_engine, machine.is_whole_engine, machine.environment, labels)
         if alike not in known:
             known[alike] = tuple([selection for selection in selections if selection.includes(machine)])
         pools[machine.name] = known[alike]
