@@ -15,6 +15,7 @@ from batchq.api.metrics.routes import Metrics
 from batchq.api.serving import app as http
 from batchq.api.serving.server import ListeningSite
 from batchq.audit import AuditLog, Journal
+from batchq.compute.combined_runtime import CombinedRuntime
 from batchq.compute.docker import host
 from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
@@ -26,6 +27,9 @@ from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.access.accounts import Directory
+from batchq.domain.catalog import engine_of
+from batchq.domain.ids import ContainerEngineName
+from batchq.domain.job import JobSpec
 from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
 from batchq.domain.task import total
@@ -159,31 +163,44 @@ def check_secrets(settings: Settings) -> None:
 
 def check_engine(settings: Settings) -> None:
     """Raise StartImpossible for an invalid DOCKER_HOST, `--container-runtime` or kubeconfig, before data is created."""
-    if settings.runtime is Runtime.DOCKER:
+    if settings.docker and settings.runtime is Runtime.SIMULATED:
+        raise StartImpossible("simulated containers and --docker exclude each other")
+    if Runtime.DOCKER in engines_of(settings):
         ClientFactory(None)
         if settings.container_runtime is not None:
             host.check_runtime(settings.container_runtime)
-    elif settings.kubernetes is not None:
+    if settings.kubernetes is not None:
         load_cluster(settings.kubernetes)
+
+
+def engines_of(settings: Settings) -> tuple[Runtime, ...]:
+    """The container engines. Compute environments that name no engine are on the first one."""
+    own = () if settings.runtime is Runtime.DOCKER else (settings.runtime,)
+    return (Runtime.DOCKER, *own) if settings.docker or not own else own
 
 
 async def open_runtime(
     stack: AsyncExitStack, settings: Settings, instance: str, *, clock: Clock, observer: Observer
 ) -> ContainerRuntime:
     """The runtime, which is closed with the stack. Raises StartImpossible, also for an unsupported server."""
-    runtime = make_runtime(settings, instance=instance, clock=clock)
-    stack.push_async_callback(runtime.close)
-    await check_server(runtime)
-    return ObservedRuntime(runtime, observer)
+    runtimes: dict[ContainerEngineName, ContainerRuntime] = {}
+    for kind in engines_of(settings):
+        runtime = runtimes[ContainerEngineName(kind)] = make_runtime(kind, settings, instance=instance, clock=clock)
+        stack.push_async_callback(runtime.close)
+        if isinstance(runtime, KubernetesRuntime):
+            with suppress(RuntimeUnknown):  # a server without a reply is checked later
+                await runtime.check_server()
+    only = next(iter(runtimes.values()))
+    return ObservedRuntime(only if len(runtimes) == 1 else CombinedRuntime(runtimes, clock), observer)
 
 
-def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
+def make_runtime(kind: Runtime, settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
     """Raises StartImpossible for a kubeconfig that cannot be used."""
-    if settings.runtime is Runtime.SIMULATED:
+    if kind is Runtime.SIMULATED:
         machines = one_machine(host_resources(), Runtime.SIMULATED)
         return SimulatedRuntime(clock=clock, machines=machines, network=settings.network)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    if settings.kubernetes is None:
+    if kind is Runtime.DOCKER or settings.kubernetes is None:
         policy = make_policy(settings)
         return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
     return KubernetesRuntime(
@@ -196,16 +213,9 @@ def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> Containe
     )
 
 
-async def check_server(runtime: ContainerRuntime) -> None:
-    """Raise StartImpossible for a Kubernetes server of an unsupported version; one without a reply is checked later."""
-    if isinstance(runtime, KubernetesRuntime):
-        with suppress(RuntimeUnknown):
-            await runtime.check_server()
-
-
 async def most_millicpus(settings: Settings, runtime: ContainerRuntime) -> int:
     """The vCPUs of the first compute environment: those of the machine, or of the cluster if it answers."""
-    if settings.runtime is Runtime.KUBERNETES:
+    if engines_of(settings)[0] is Runtime.KUBERNETES:
         with suppress(RuntimeUnknown):
             return max(1000, total(machine.resources for machine in await runtime.machines()).millicpus)
     return host_resources().millicpus
@@ -358,11 +368,19 @@ def make_submissions(
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
-        unavailable=partial(unavailable_on_kubernetes, policy=make_pod_policy(settings))
-        if settings.runtime is Runtime.KUBERNETES
-        else lambda _spec: None,
+        unavailable=partial(unavailable_on_engines, settings, catalog),
         prices=prices,
     )
+
+
+def unavailable_on_engines(settings: Settings, catalog: CatalogService, spec: JobSpec) -> str | None:
+    """Why the job can never run on the engines of its queue; None: nothing prevents it on one of them."""
+    queue, known = catalog.queues.get(spec.queue), catalog.environments
+    environments = () if queue is None else [known[name] for name in queue.environments if name in known]
+    engines = {engine_of(environment.tags) or engines_of(settings)[0] for environment in environments}
+    if engines != {Runtime.KUBERNETES}:
+        return None
+    return unavailable_on_kubernetes(spec, policy=make_pod_policy(settings))
 
 
 def make_pruner(

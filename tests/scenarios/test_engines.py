@@ -199,6 +199,7 @@ async def test_an_engine_that_is_exchanged_while_it_is_silent_proves_no_loss(wor
     assert (await world.job(job)).status is Status.RUNNING
     world.second.engine.containers |= theirs
     world.second._identity = "second"
+    await world.sleep(600)
     assert len((await world.wait_for(job, Status.SUCCEEDED)).attempts) == 1
 
 
