@@ -18,6 +18,7 @@ from batchq.compute.shared import EventQueue
 from batchq.domain.container import Resources
 from batchq.domain.ids import ContainerEngineName, MachineName, Tag
 from batchq.domain.machines import LOCAL, Machine
+from batchq.domain.use import Use
 from batchq.errors import ContainerGone, ImageMissing, RuntimeUnknown, RuntimeUnreachable, StartInterrupted
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -129,6 +130,16 @@ class CombinedRuntime:
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         async for line in (await self._existing(tag)).runtime.logs(tag, after=after):
             yield line
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """None: no runtime measures containers at present."""
+        uses: dict[Tag, Use] | None = None
+        for member in self._members:
+            own = {tag: each for tag, each in containers.items() if self._containers.get(tag) is member}
+            measured = await member.runtime.measure(own, at=at)
+            if measured is not None:
+                uses = {**(uses or {}), **measured}
+        return uses
 
     async def survey(self) -> tuple[Inspection, ...]:
         recent, self._created = self._created, set()

@@ -14,6 +14,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import ContainerEngineName, MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
+from batchq.domain.use import Use
 from batchq.ports.logs import LogLine
 
 
@@ -133,6 +134,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     machine: MachineName | None = None
     #: The account of the job; empty: no account.
     account: str = ""
+    #: The name of the job.
+    job_name: str = ""
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
@@ -221,6 +224,12 @@ class ContainerRuntime(ContainerCalls, Protocol):
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """What these running containers have used by `at`, which is the present; without those that are not measured.
+
+        `containers`: the engine's ids. None: the runtime measures no container at present. Never raises RuntimeUnknown.
+        """
 
     async def machines(self) -> tuple[Machine, ...]:
         """The machines of the engine, also those that are cordoned or do not answer the engine. At least one."""

@@ -25,6 +25,7 @@ from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Failures, JobStore, WaitingQuery
 from batchq.services.catalog import CatalogService
+from batchq.services.machines import MachinePage, MachineQuery, machine_page
 
 LONGEST_RUNNING = 5  # jobs
 MAX_FAILURE_GROUPS = 10
@@ -156,7 +157,9 @@ class OverviewService:
         selected = None if cluster is None else cluster.machines.selected([environment.name])
         memory_mib, gpus = usage.sums.get(MEMORY, 0), usage.sums.get(GPUS, 0)
         if selected is not None:
-            _, memory_mib, gpus, _ = usage.held_on(machine.name for machine in selected)
+            held = usage.held()
+            rooms = [held[machine.name] for machine in selected if machine.name in held]
+            memory_mib, gpus = sum(room[1] for room in rooms), sum(room[2] for room in rooms)
         return EnvironmentOverview(
             environment=environment,
             millicpus=usage.sums.get(vcpus(environment.name), 0),
@@ -164,6 +167,10 @@ class OverviewService:
             memory_mib=memory_mib,
             gpus=gpus,
         )
+
+    def machines(self, query: MachineQuery, *, caller: Caller) -> MachinePage:
+        """The machines that the query selects, with the jobs that the caller may see. Raises Invalid."""
+        return machine_page(self._engine, query, caller=caller)
 
     def account_use(self, accounts: Collection[AccountName]) -> AccountUse:
         """What the jobs of these accounts use together. The caller must be allowed to see them."""

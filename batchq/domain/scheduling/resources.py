@@ -168,20 +168,20 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
         yield from (job for job_id, job in self.base.timed.items() if job_id not in self.changed)
         yield from (job for job in self.changed.values() if job.status in ACTIVE and _is_timed(job))
 
-    def held_on(self, machines: Iterable[MachineName]) -> Room:
-        """What active jobs hold on these machines together."""
-        names, room = set(machines), NOTHING
-        for rooms in (self.base.rooms, *self.rooms):
-            for machine, held in rooms.items():
-                room = plus(room, held) if machine in names else room
-        return room
-
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine. The caller may change it."""
         free = self.base.free_rooms(machines).copy()
         for taken in self.rooms:
             _take(free, taken)
         return free
+
+    def held(self) -> Mapping[MachineName, Room]:
+        """What active jobs hold on each machine; without machines that have no job."""
+        held = dict(self.base.rooms)
+        for taken in self.rooms:
+            for machine, room in taken.items():
+                held[machine] = plus(held.get(machine, NOTHING), room)
+        return held
 
 
 class Usage:
@@ -191,7 +191,7 @@ class Usage:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
         self._held = Held()
-        #: What active jobs hold on each machine.
+        #: What active jobs hold on each machine; without machines that have no job.
         self.rooms: dict[MachineName, Room] = {}
         #: What is free on the machines of the last call of `free_rooms`; None before the first call.
         self._free: FreeRooms | None = None
