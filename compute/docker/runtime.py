@@ -34,6 +34,7 @@ from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.settings import Runtime
 
 CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
@@ -156,7 +157,7 @@ class DockerRuntime:
         return await self._use_reader.measure(containers, at)
 
     async def machines(self) -> tuple[Machine, ...]:
-        return one_machine(await self._pools.run("survey", host.capacity))
+        return one_machine(await self._pools.run("survey", host.capacity), Runtime.DOCKER)
 
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())
