@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 
+from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, StopKind, StopProgress
 from batchq.domain.ids import JobId, node_of, parent_of
-from batchq.domain.job import Job
+from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
+from batchq.domain.lifecycle.views import shown_task
 from batchq.domain.stop_messages import ORDER_WORDS, STEP_WORDS
 from batchq.domain.stop_values import StopStep
+from batchq.domain.use import use_words
 from batchq.ports.history import HistoryEntry, HoldChange
 
 #: A job, or the child `ID:INDEX` of an array.
@@ -41,6 +45,28 @@ def condition(job: Job) -> str:
     if job.hold is None:
         return ""
     return "paused" if job.hold.paused else "held"
+
+
+def attempt_use_words(job: Job, run: Attempt) -> str:
+    """What an attempt used, beside what the job or node requests; empty for one that has not run."""
+    return _use_words(run, shown_resources(job))
+
+
+def container_use_words(job: Job, container: AttemptContainer) -> str:
+    """What a container used, beside what it requests; empty for one that has not run."""
+    return _use_words(container, task_container_of(job, container).spec.resources)
+
+
+def _use_words(run: Attempt | AttemptContainer, requested: Resources) -> str:
+    if run.started_at is None:
+        return ""
+    vcpus, memory_mib = requested.millicpus / 1000, requested.memory_mib
+    return use_words(run.use, run.started_at, run.stopped_at, vcpus=vcpus, memory_mib=memory_mib)
+
+
+def shown_resources(job: Job) -> Resources:
+    """What a job, or a node, requests."""
+    return job.spec.resources if node_of(job.id)[1] is None else shown_task(job).resources
 
 
 def entry_words(entry: HistoryEntry) -> str:

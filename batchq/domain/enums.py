@@ -45,6 +45,16 @@ class DependencyType(StrEnum):
     N_TO_N = "N_TO_N"
 
 
+class MachineState(StrEnum):
+    """Whether a machine takes new jobs. The order is that of lists: what may need an operator comes first."""
+
+    #: It does not answer the engine: it gets no new job, and its jobs may still run.
+    AWAY = "AWAY"
+    #: It answers, and is excluded from new jobs. Its jobs continue.
+    CORDONED = "CORDONED"
+    READY = "READY"
+
+
 class AttemptContainerState(StrEnum):
     """The state of one container of an attempt with several."""
 

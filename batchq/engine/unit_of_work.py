@@ -37,7 +37,7 @@ from batchq.engine.history_entries import feed_entry, order_entries, status_entr
 from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.errors import BatchqError
 from batchq.ports.history import FeedEntry, HistoryEntry
-from batchq.ports.jobs import Changes, Restoration, StatusChanged
+from batchq.ports.jobs import Changes, Restoration, StatusChanged, SurveyRecord
 from batchq.ports.logs import LogStream
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
@@ -90,8 +90,8 @@ class UnitOfWork:
     restoration: Restoration | None = None
     #: The id of the container engine to be saved; None: unchanged.
     engine_id: str | None = None
-    #: When the last survey began, to be saved; None: unchanged.
-    surveyed_at: datetime | None = None
+    #: The last survey, to be saved; None: unchanged.
+    survey: SurveyRecord | None = None
     #: Whether more resources may be free than at the last placement pass.
     placement_due = False
     #: Whether jobs behind blocked heads are searched.
@@ -321,7 +321,7 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            surveyed_at=self.surveyed_at,
+            survey=self.survey,
             bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),

@@ -23,6 +23,7 @@ from batchq.api.native import (
     job_search,
     jobs,
     long_polls,
+    machines,
     overview,
     webhooks,
 )
@@ -52,6 +53,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     tables = (
         job_search.operations,
         groups.operations,
+        machines.operations,
         job_details.operations,
         overview.operations,
         long_polls.operations,

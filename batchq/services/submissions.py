@@ -33,7 +33,7 @@ from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
 from batchq.services.inline_definitions import InlineDefinitions
 from batchq.services.submit_warnings import SubmitWarnings
 from batchq.services.training import patterns
-from batchq.system.host import DiskGuard
+from batchq.system.host import DiskGuard, NetworkDiskGuard
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
 
@@ -49,7 +49,7 @@ class SubmissionService:
         catalog: CatalogService,
         clock: Clock,
         disk_guard: DiskGuard,
-        checkpoint_guard: DiskGuard,
+        checkpoint_guard: NetworkDiskGuard,
         stop_grace: timedelta,
         unavailable: Callable[[JobSpec], str | None],
         prices: Prices | None = None,
@@ -143,7 +143,7 @@ class SubmissionService:
         container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
-            self._checkpoint_guard.check()
+            await self._checkpoint_guard.check()
         if (why := self._unavailable(spec)) is not None:
             raise Invalid(why)
         check_share(queue, spec)

@@ -142,7 +142,7 @@ class SqliteStore:
     anchor_clock = _write(clock_shift.put_anchor)
     restoration = _read(job_reads.restoration)
     engine_id = _read(job_reads.engine_id)
-    surveyed_at = _read(job_reads.surveyed_at)
+    last_survey = _read(job_reads.last_survey)
     submissions = _read(job_reads.submissions)
     last_order = _read(job_reads.last_order)
     list = _browse(job_search.search_page)

@@ -35,7 +35,7 @@ from batchq.domain.task import NodeRun
 from batchq.domain.webhooks import DeliveryProgress, Webhook
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Restoration
+from batchq.ports.jobs import Restoration, SurveyRecord
 from batchq.ports.logs import LogLine, LogStream
 from batchq.store import bulk_stops, costs, rows, statements, webhooks
 from batchq.store.lock import locked_data
@@ -101,6 +101,7 @@ VALUES: Mapping[str, Stored] = {
     "webhook": Stored(of=Webhook, write=rows.as_json, read=webhooks.WEBHOOK.decode),
     "delivery_progress": Stored(of=DeliveryProgress, write=rows.as_json, read=webhooks.DELIVERY_PROGRESS.decode),
     "restoration": Stored(of=Restoration, write=rows.as_json, read=rows.RESTORATION.decode),
+    "survey": Stored(of=SurveyRecord, write=rows.as_json, read=rows.SURVEY_RECORD.decode),
     "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
 }
 LOG_ID = "0123456789abcdef0123456789abcdef"

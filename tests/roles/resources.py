@@ -56,7 +56,10 @@ def absent():
 
 
 class Resources:
-    """The resources of users on a server. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
+    """The resources of users on a server.
+
+    In the queue `still` jobs stay RUNNABLE, in `default` they run at once, in `wide` many run at the same time.
+    """
 
     def __init__(self, server):
         self._server = server
@@ -69,6 +72,10 @@ class Resources:
         order = [{"order": 1, "computeEnvironment": "narrow"}]
         for name in ("still", "front"):
             self._server.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+        wide = fields | {"computeEnvironmentName": "wide", "computeResources": machines | {"maxvCpus": 64}}
+        self._server.do("amy", "CreateComputeEnvironment", **wide)
+        order = [{"order": 1, "computeEnvironment": "wide"}]
+        self._server.do("amy", "CreateJobQueue", jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
         self._server.do("amy", "CreateConsumableResource", consumableResourceName=LICENCES, totalQuantity=1000)
         blocker = self.defined("amy", Script(seconds=None, on_term=0))
         self.until(self.submit("amy", blocker), "RUNNING")
@@ -99,6 +106,12 @@ class Resources:
         definition = self.defined(owner, Script(seconds=0, output=("hello",)))
         job = self.submit(owner, definition, queue="default")
         return Owned(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
+
+    def running(self, owner):
+        definition = self.defined(owner, Script(seconds=None, on_term=0))
+        job = self.submit(owner, definition, queue="wide")
+        self.until(job, "RUNNING")
+        return Owned(job=job, definition=definition)
 
     def first(self, owner):
         """A job at the front of its queue."""

@@ -205,6 +205,12 @@ ROWS: Mapping[tuple[str, str], Row] = {
         kind="grouped",
         revealed=lambda it: f'"{it.job}"',
     ),
+    ("ListMachines", ""): Row(
+        cells=REACH,
+        request=lambda _: Request(path="/v1/batchq/listmachines", body={"maxJobs": 20}),
+        kind="running",
+        revealed=lambda it: f'"{it.job}"',
+    ),
     ("SubmitJob", "of a definition"): _use(
         lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
     ),

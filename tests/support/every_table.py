@@ -24,7 +24,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.webhooks import DeliveryProgress, Webhook, WebhookId
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration, SurveyRecord
 from batchq.ports.webhooks import StoredWebhook
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
@@ -116,7 +116,7 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
-        surveyed_at=NOON,
+        survey=SurveyRecord(began_at=NOON),
         spending=(SPENDING,),
         budgets=((BUDGET.key, BUDGET),),
         groups=(new_group(GROUPED),),

@@ -11,11 +11,11 @@
 
 -- ------------------------------------------------------------------------------------------------------------- server
 
--- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'surveyed_at' (in microseconds since the epoch), 'restoration',
+-- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'survey', 'restoration',
 -- 'forgotten_through' (the highest number of the history that was deleted), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration'; '' for a flag
+    value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration', SurveyRecord for 'survey'; '' for a flag
 ) WITHOUT ROWID;
 
 -- Unreadable column values of jobs, copied before the row was repaired.
