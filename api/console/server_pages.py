@@ -2,6 +2,7 @@
 
 from msgspec import to_builtins
 
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import Page, PageTable, Redirect
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
@@ -15,8 +16,9 @@ pages = PageTable()
 async def overview_page(parts: Parts, visit: Call[None]) -> Page:
     found = await parts.overviews.overview(caller=visit.caller)
     why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
+    counts = {"running": sum(queue.running for queue in found.queues), "failed": found.failures.count}
     values = {"overview": found, "why": why}
-    return Page(template="overview.html", title="Overview", values=values)
+    return Page(template="overview.html", title="Overview", values=values, tab=tab_title("", counts))
 
 
 @pages.get("", Permission.SELF)

@@ -3,17 +3,22 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from batchq.cli.http_client import Document, call, to_answer, url_of
+from batchq.cli.job_flags import parse_pair
+from batchq.cli.machines import fetch_machines, print_machines, use_text
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
+from batchq.cli.quantities import parse_count
 from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
     Column,
     Row,
     add_parser,
     flattened,
+    json_of,
     print_fields,
     print_json,
     print_list,
@@ -21,9 +26,10 @@ from batchq.cli.tables import (
     text_column,
 )
 from batchq.domain.enums import ACTIVE, QUEUED, Status
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.errors import Invalid, NotFound
 from batchq.ports.responses import batch
-from batchq.ports.responses.server import CapacityResponse, EnvironmentResponse, QueueResponse, VcpusResponse
+from batchq.ports.responses.server import EnvironmentResponse, QueueResponse
 from batchq.system.escapes import escape
 
 NAME_OR_ARN = "name or ARN"
@@ -90,16 +96,35 @@ def add_queue(command: ArgumentParser) -> None:
 
 
 def add_env(command: ArgumentParser) -> None:
-    """List and show compute environments.
+    """List and show compute environments. Operators and admins create and change them.
 
     batchq env list
-    batchq env show local
+    batchq env create gpu --vcpus 64 --engine kubernetes --label pool=gpu
+    batchq env update gpu --label zone=a
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     add_parser(
         subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
     )
-    _show_command(subcommands, "environment_name", "show all settings of an environment", ENVIRONMENTS)
+    summary = "show all settings of an environment, and the machines that run its jobs"
+    show = add_parser(subcommands, "show", summary, _show_environment, prints_list=True)
+    show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
+    create = add_parser(subcommands, "create", "create an environment", _create_environment)
+    create.add_argument("environment_name", metavar="NAME", help="a new name")
+    update = add_parser(
+        subcommands, "update", "change settings of an environment; running jobs continue", _update_environment
+    )
+    update.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
+    update.add_argument("--no-engine", action="store_true", help="select machines of the first container engine")
+    update.add_argument(
+        "--no-label", action="append", default=[], metavar="KEY", help="machines need not have this label any more"
+    )
+    for each in (create, update):
+        each.add_argument("--vcpus", type=parse_count, metavar="N", help="vCPUs that its jobs may use together")
+        each.add_argument("--engine", metavar="ENGINE", help="container engine of its machines: docker or kubernetes")
+        each.add_argument(
+            "--label", action="append", default=[], type=parse_pair, metavar="KEY=VALUE", help="label of its machines"
+        )
 
 
 def add_def(command: ArgumentParser) -> None:
@@ -164,6 +189,16 @@ def _show(args: Namespace, resource: Document) -> int:
         print_json(args, resource)
     else:
         print_fields(flattened(resource), color=uses_color(args.color))
+    return DONE
+
+
+def _show_environment(args: Namespace) -> int:
+    url = url_of(args)
+    environment = _named(url, ENVIRONMENTS, args.environment_name)
+    response = fetch_machines(url, environment["computeEnvironmentName"])
+    _show(args, environment | ({"machines": json_of(response.machines)} if prints_json(args) else {}))
+    if not prints_json(args):
+        print_machines(args, response)
     return DONE
 
 
@@ -241,9 +276,9 @@ def _list_environments(args: Namespace) -> int:
     columns: list[Column[EnvironmentRow]] = [
         text_column("ENVIRONMENT", lambda row: row.environment.compute_environment_name, elastic=True),
         _state_column(lambda row: row.environment.state),
-        text_column("VCPUS", lambda row: row.capacity and _use(row.capacity.vcpus), right=True),
-        text_column("MEMORY MIB", lambda row: row.capacity and _use(row.capacity.memory_mib), right=True),
-        text_column("GPUS", lambda row: row.capacity and _use(row.capacity.gpus), right=True),
+        text_column("VCPUS", lambda row: row.capacity and use_text(row.capacity.vcpus), right=True),
+        text_column("MEMORY MIB", lambda row: row.capacity and use_text(row.capacity.memory_mib), right=True),
+        text_column("GPUS", lambda row: row.capacity and use_text(row.capacity.gpus), right=True),
         text_column("STATUS", lambda row: row.environment.status_reason or row.environment.status, elastic=True),
     ]
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
@@ -251,9 +286,34 @@ def _list_environments(args: Namespace) -> int:
     return DONE
 
 
-def _use(amounts: VcpusResponse | CapacityResponse) -> str:
-    """`2/8`: what is requested, and the limit; `?` for an unknown one."""
-    return f"{amounts.requested:g}/{'?' if amounts.limit is None else f'{amounts.limit:g}'}"
+def _create_environment(args: Namespace) -> int:
+    request = {"computeEnvironmentName": args.environment_name, "type": "UNMANAGED", "tags": _tags(args)}
+    vcpus = {} if args.vcpus is None else {"unmanagedvCpus": args.vcpus}
+    call(url_of(args), "/v1/createcomputeenvironment", request | vcpus, answer=Document)
+    write_line(escape(f"environment {args.environment_name} is ENABLED"))
+    return DONE
+
+
+def _update_environment(args: Namespace) -> int:
+    url = url_of(args)
+    environment = _named(url, ENVIRONMENTS, args.environment_name)
+    name, tags_path = environment["computeEnvironmentName"], f"/v1/tags/{environment['computeEnvironmentArn']}"
+    if tags := _tags(args):
+        call(url, tags_path, {"tags": tags}, answer=Document)
+    if untagged := [f"{LABEL_TAG}{key}" for key in args.no_label] + ([ENGINE_TAG] if args.no_engine else []):
+        call(url, f"{tags_path}?{urlencode({'tagKeys': untagged}, doseq=True)}", answer=Document, method="DELETE")
+    if args.vcpus is not None:
+        managed = environment["type"] == "MANAGED"
+        size = {"computeResources": {"maxvCpus": args.vcpus}} if managed else {"unmanagedvCpus": args.vcpus}
+        call(url, "/v1/updatecomputeenvironment", {"computeEnvironment": name} | size, answer=Document)
+    write_line(escape(f"environment {name} is updated"))
+    return DONE
+
+
+def _tags(args: Namespace) -> Mapping[str, str]:
+    """The tags that select the machines."""
+    engine = {} if args.engine is None else {ENGINE_TAG: args.engine}
+    return engine | {f"{LABEL_TAG}{key}": value for key, value in args.label}
 
 
 def _list_definitions(args: Namespace) -> int:

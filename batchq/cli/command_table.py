@@ -57,6 +57,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
         "console": Command("server_commands", "open the web console in a browser, logged in"),
         "top": Command("top", "show queues, capacity and jobs, refreshed"),
         "events": Command("events", "print status changes of jobs, or follow them"),
+        "webhook": Command("webhooks", "send events of jobs to programs and chats"),
         "wait": Command("job_wait", "wait until jobs have ended", output=Output.LIST),
         "cancel": Command("bulk_stop", "cancel jobs: they do not start, or are not retried"),
         "terminate": Command("bulk_stop", "terminate jobs, also running ones"),
@@ -71,7 +72,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     "queues and definitions": {
         "queue": Command("catalog", "list, show, enable and disable job queues"),
         "drain": Command("job_holds", "let job queues accept jobs and start none", output=Output.JSON),
-        "env": Command("catalog", "list and show compute environments"),
+        "env": Command("catalog", "list, show and change compute environments"),
         "def": Command("catalog", "list and show job definitions"),
         "resource": Command("catalog", "list and show consumable resources"),
     },
@@ -100,3 +101,5 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     },
 }
 COMMANDS: Final[Mapping[str, Command]] = {name: command for topic in TOPICS.values() for name, command in topic.items()}
+#: Second names of commands, as other programs call them.
+ALIASES: Final[Mapping[str, str]] = {"ls": "list", "ps": "list", "kill": "terminate", "open": "console"}

@@ -1,5 +1,6 @@
 """The commands on the database file: `batchq backup FILE`, `batchq check [FILE]` and `batchq restore [FILE]`."""
 
+import os
 from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from pathlib import Path
@@ -82,7 +83,13 @@ def run_restore(args: Namespace) -> int:
     data, now = settings_of(args).data, SystemClock().now()
     if args.file is None:
         return _take_over(data, now, confirmed=args.take_over)
+    exists = args.file.exists()
     with rights_of_owner(data):  # the owner's server must be able to read the result
+        if exists and not os.access(args.file, os.R_OK, effective_ids=True):
+            raise UsageError(
+                f"the owner of {data}, with whose rights the database is restored, cannot read {args.file}: "
+                "copy the backup to a folder that this user can read"
+            )
         done = restore_database(args.file, data, now=now, take_over=args.take_over)
     if done.kept is not None:
         print(f"the previous database of {data} is kept as {done.kept}")

@@ -118,7 +118,8 @@ def _search(args: Namespace, url: str, filters: Filters) -> SearchResponse:
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
     pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, dict(filters))]
-    jobs = [job for page in pages for job in page.jobs if matches_reason(args, job)]
+    found = {job.job_id: job for page in pages for job in page.jobs}  # a job may end between two searches
+    jobs = [job for job in found.values() if matches_reason(args, job)]
     is_complete = len(jobs) <= limit and all(page.complete for page in pages)
     if len(pages) == 1:
         return replace(pages[0], jobs=tuple(jobs[:limit]), complete=is_complete)

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner
 from batchq.domain.ids import GroupId
+from batchq.domain.wording import counted
 from batchq.errors import Invalid
 
 GROUP_TAG = "batchq:group"  # `NAME`, or `NAME/KEY` for one of several groups of this name
@@ -52,6 +53,22 @@ def group_terms(tags: Iterable[tuple[str, str]], owner: Owner) -> GroupTerms | N
         max_running=limits[MAX_RUNNING_TAG],
         max_failed=limits[MAX_FAILED_TAG],
     )
+
+
+def check_terms(terms: GroupTerms, given: GroupTerms) -> None:
+    """Raise Invalid if a submission gives a number that its group does not have."""
+    numbers = [
+        (SIZE_TAG, "declared size", "", given.size, terms.size),
+        (MAX_RUNNING_TAG, "limit", "running ", given.max_running, terms.max_running),
+        (MAX_FAILED_TAG, "limit", "failed ", given.max_failed, terms.max_failed),
+    ]
+    for tag, noun, kind, number, existing in numbers:
+        if number is not None and number != existing:
+            what = f"no {noun} of {kind}jobs" if existing is None else f"a {noun} of {counted(existing, f'{kind}job')}"
+            raise Invalid(
+                f"Group {terms.name} has {what}, as its first job requested. "
+                f"Leave out the tag {tag}, or name another group."
+            )
 
 
 def _number(tag: str, value: str | None) -> int | None:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.group_terms import check_terms
 from batchq.domain.groups import Group, MemberChange, group_after, is_gated, new_group
 from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job import Job, JobSpec
@@ -54,14 +57,21 @@ class Groups:
         specs = (message.spec for message in messages if isinstance(message, Submit))
         await self._read({spec.group.id for spec in specs if spec.group is not None})
 
-    def admit(self, spec: JobSpec) -> None:
-        """Raise Invalid for a job of a group whose jobs are cancelled because too many failed.
+    def admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
+        """The new job with the limits of its group, which the first job of the group decided.
 
-        A job that repeats another one is admitted.
+        Raises Invalid if the job gives another limit, or if too many jobs of the group failed. A job that repeats
+        another one is admitted.
         """
-        group = None if spec.group is None or spec.rerun_of is not None else self._known.get(spec.group.id)
-        if group is not None and group.is_failing:
-            raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
+        if spec.group is None:
+            return spec
+        group = self._known.get(spec.group.id)
+        terms = unit.groups.created.setdefault(spec.group.id, spec.group) if group is None else group.terms
+        if spec.rerun_of is None:
+            check_terms(terms, spec.group)
+            if group is not None and group.is_failing:
+                raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
+        return spec if spec.group == terms else replace(spec, group=terms)
 
     async def release(self, unit: UnitOfWork) -> None:
         """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""

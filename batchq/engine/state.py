@@ -14,11 +14,11 @@ from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import MachineSet
+from batchq.domain.machines import Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
+from batchq.engine.use import UseSamples
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore, Restoration
@@ -38,10 +38,12 @@ class EngineState:
         self.active: dict[JobId, Job] = {}
         #: The machines as the last survey reported them.
         self.surveyed_machines: tuple[Machine, ...] = ()
-        #: The machines of the container engine; None while it does not answer.
-        self.machines: MachineSet | None = None
+        #: The machines with the resources that jobs may reserve; None while the container engine does not answer.
+        self.machines: tuple[Machine, ...] | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
+        #: Whether every container engine answered in the last survey.
+        self.survey_is_complete = False
         #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
         #: `Job.order` of the next submitted job.
@@ -58,6 +60,8 @@ class EngineState:
         self.engine_check = engine_check
         #: Until when active attempts are known to have run.
         self.sightings = Sightings()
+        #: What running containers use.
+        self.use = UseSamples()
         #: Detects submissions that may be repetitions.
         self.idempotency = IdempotencyFilter()
         #: Containers without a known job.
@@ -74,9 +78,16 @@ class EngineState:
         self.idempotency.load(now, empty=self.next_order == 0)
         self.safe_mode.restoration = await store.restoration()
         self.engine_check.known_id = await store.engine_id()
-        self.sightings.load(await store.surveyed_at())
+        self.sightings.load(await store.last_survey())
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
+
+    def record_machines(self, machines: tuple[Machine, ...]) -> None:
+        """Store the machines of a survey. A change of them counts as a change of the catalog."""
+        if self.machines is None or self.surveyed_machines != machines:
+            self.catalog_changed, self.surveyed_machines = True, machines
+            self.machines = tuple(map(usable_machine, machines))
+        self.survey_is_complete = not any(machine.is_unlisted for machine in machines)
 
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
@@ -92,7 +103,9 @@ class EngineState:
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:
         """The jobs that had containers in the last survey; None without a valid survey."""
-        return None if self.machines is None or self.safe_mode.active else self.jobs_in_survey
+        if self.machines is None or self.safe_mode.active or not self.survey_is_complete:
+            return None
+        return self.jobs_in_survey
 
     @property
     def safe_mode_reason(self) -> str | None:

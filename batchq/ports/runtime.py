@@ -1,6 +1,6 @@
 """The port of the container runtime, and its values."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,9 +11,10 @@ from msgspec import Struct
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec
-from batchq.domain.ids import MachineName, Tag
+from batchq.domain.ids import ContainerEngineName, MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
+from batchq.domain.use import Use
 from batchq.ports.logs import LogLine
 
 
@@ -21,10 +22,23 @@ class RuntimeIdentity(Struct, frozen=True, kw_only=True):
     """The identity of the container engine that the runtime is connected to."""
 
     #: Constant as long as the engine has the same data directory, and different for another engine of the same machine.
-    #: None if the engine has no such id.
+    #: None if the engine has no such id. For several engines `joined_ids`, without those that do not answer.
     id: str | None
     #: The engine's clock; None if the engine does not report it.
     time: datetime | None
+
+
+def joined_ids(ids: Mapping[ContainerEngineName, str]) -> str | None:
+    """The id of several engines together: `NAME=ID NAME=ID`; None: no engine has an id."""
+    return " ".join(f"{name}={engine_id}" for name, engine_id in sorted(ids.items())) or None
+
+
+def separate_ids(engine_id: str | None) -> dict[ContainerEngineName, str]:
+    """The ids of the engines by name. A server with one engine has its id under the empty name."""
+    if engine_id is None or "=" not in engine_id:
+        return {} if engine_id is None else {ContainerEngineName(""): engine_id}
+    pairs = (part.partition("=") for part in engine_id.split(" "))
+    return {ContainerEngineName(name): own for name, _, own in pairs}
 
 
 class ContainerState(StrEnum):
@@ -120,6 +134,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     machine: MachineName | None = None
     #: The account of the job; empty: no account.
     account: str = ""
+    #: The name of the job.
+    job_name: str = ""
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
@@ -208,6 +224,12 @@ class ContainerRuntime(ContainerCalls, Protocol):
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """What these running containers have used by `at`, which is the present; without those that are not measured.
+
+        `containers`: the engine's ids. None: the runtime measures no container at present. Never raises RuntimeUnknown.
+        """
 
     async def machines(self) -> tuple[Machine, ...]:
         """The machines of the engine, also those that are cordoned or do not answer the engine. At least one."""

@@ -14,7 +14,19 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
-from batchq.api.native import accounts, bulk_stop, costs, groups, job_details, job_search, jobs, long_polls, overview
+from batchq.api.native import (
+    accounts,
+    bulk_stop,
+    costs,
+    groups,
+    job_details,
+    job_search,
+    jobs,
+    long_polls,
+    machines,
+    overview,
+    webhooks,
+)
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
@@ -41,12 +53,14 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     tables = (
         job_search.operations,
         groups.operations,
+        machines.operations,
         job_details.operations,
         overview.operations,
         long_polls.operations,
         long_polls.log_operations,
         bulk_stop.operations,
         costs.operations,
+        webhooks.operations,
         jobs.operations,
         jobs.queue_operations,
         accounts.admin_operations,
@@ -62,8 +76,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
 def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
     """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
     settings, engine, clock = server.settings, server.engine, server.clock
-    events = EventService(engine.history_feed)
-    named = NamedJobService(server.job_search, is_named=is_training_job)
+    events, named = EventService(engine.history_feed), NamedJobService(server.job_search, is_named=is_training_job)
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
     return Parts(
         jobs=server.jobs,
@@ -79,6 +92,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         costs=server.costs,
         budgets=server.budgets,
         events=events,
+        webhooks=server.webhooks,
         logs=server.logs,
         training_logs=TrainingLogStreams(named),
         job_log=job_log,

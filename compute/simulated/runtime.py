@@ -6,7 +6,7 @@ configuration no call fails.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -16,10 +16,12 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.engine import SimulatedEngine
+from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.training import CHECKPOINT_SIGNALS
+from batchq.domain.use import Use
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -88,13 +90,14 @@ class SimulatedRuntime:
         machines: tuple[Machine, ...],
         network: Network = Network.SHARED,
         engine_id: str = "simulated",
+        outcomes: Outcomes = NO_OUTCOMES,
     ) -> None:
         """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
         #: The engine, whose state tests change as operators and other clients of an engine do.
-        self.engine = SimulatedEngine(clock.now, network, machines)
+        self.engine = SimulatedEngine(clock.now, network, machines, outcomes)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.
@@ -166,6 +169,14 @@ class SimulatedRuntime:
         for line in await self._call("logs", tag, lambda: self.engine.lines(tag)):
             if line.at > after:
                 yield line
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """None until a container has a script that chooses what it uses."""
+        if not self.engine.measures_use:
+            return None
+        found = ((tag, self.engine.containers.get(tag)) for tag in containers)
+        same = ((tag, container) for tag, container in found if container and container.id == containers[tag])
+        return {tag: use for tag, container in same if (use := container.use(at)) is not None}
 
     async def machines(self) -> tuple[Machine, ...]:
         return await self._call("machines", None, lambda: self.engine.machines)

@@ -2,11 +2,14 @@
 
 The variable holds a JSON object with the members of `Script`, or a list of such objects, one for each attempt; the last
 one also applies to all later attempts. BATCHQ_SIMULATED_7 is the script of child 7 of an array; children without their
-own variable use BATCHQ_SIMULATED. A job without a script runs for a second and exits 0.
+own variable use BATCHQ_SIMULATED. A job without a variable has the script of its name in `Outcomes`; otherwise the job
+runs for a second and exits 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -27,6 +30,10 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     exit_code: ExitCode = 0
     #: Whether its exit is reported as an out-of-memory kill.
     out_of_memory: bool = False
+    #: How many CPUs it keeps busy; None: not measured.
+    cpus: Annotated[float, Meta(ge=0)] | None = None
+    #: The most memory that it uses, in MiB; None: not measured.
+    memory_mib: Annotated[int, Meta(ge=0)] | None = None
     #: What it writes into its failure file before it exits by itself; None: nothing.
     failure: str | None = None
     #: The exit code after a stop signal; None: it ignores the signal.
@@ -60,21 +67,36 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     #: Whether a refusal is final; if not, the engine may try the start again.
     refuse_certain: bool = True
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it chooses what the container uses."""
+        return self.cpus is not None or self.memory_mib is not None
+
 
 _DECODER: Decoder[Script | list[Script]] = Decoder(Script | Annotated[list[Script], Meta(min_length=1)])
 
 
-def read(environment: Mapping[str, str], attempt: int) -> Script:
+Outcomes = Mapping[str, Sequence[Script]]
+"""The scripts of jobs without a variable, one for each attempt, by patterns of job names. The last match applies."""
+NO_OUTCOMES: Outcomes = MappingProxyType({})
+
+
+def read(environment: Mapping[str, str], attempt: int, *, job_name: str, outcomes: Outcomes) -> Script:
     """The script of an attempt. Raises ValueError, with the reason in one line."""
     index = environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "")
     text = environment.get(f"{VARIABLE}_{index}", environment.get(VARIABLE))
     if text is None:
-        return Script()
+        matching = [scripts for pattern, scripts in outcomes.items() if fnmatchcase(job_name, pattern)]
+        return _of_attempt(matching[-1], attempt) if matching else Script()
     try:
         scripts = _scripts(text)
     except ValueError as error:
         raise ValueError(f"{VARIABLE}: {error}") from error
-    return scripts if isinstance(scripts, Script) else scripts[min(attempt, len(scripts)) - 1]
+    return scripts if isinstance(scripts, Script) else _of_attempt(scripts, attempt)
+
+
+def _of_attempt(scripts: Sequence[Script], attempt: int) -> Script:
+    return scripts[min(attempt, len(scripts)) - 1]
 
 
 @lru_cache(maxsize=64)

@@ -82,7 +82,6 @@ REFUSED = {
     "A SEQUENTIAL dependency without a jobId is for array jobs only": {"dependsOn": [{"type": "SEQUENTIAL"}]},
     "one of N_TO_N, SEQUENTIAL|one of SEQUENTIAL, N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "LATER"}]},
     "nodeOverrides cannot be specified": {"nodeOverrides": {"numNodes": 2}},
-    "eksPropertiesOverride is not supported": {"eksPropertiesOverride": {"podProperties": {}}},
     "ecsPropertiesOverride cannot be specified": {"ecsPropertiesOverride": {"taskProperties": [{}]}},
     "shareIdentifier must not be specified": {"shareIdentifier": "mine"},
     "shareIdentifier must be 1 to 255 letters and digits": {"shareIdentifier": "a" * 256},
@@ -310,7 +309,8 @@ def capacity(server):
     """An environment with 4 vCPUs on a host with 16 GiB."""
     environments = {"local": builders.environment()}
     host = Resources(millicpus=8000, memory_mib=16_384)
-    server.engine.capacity = Cluster(environments=environments, machines=MachineSet(one_machine(host)), stocks={})
+    machines = MachineSet(one_machine(host), environments.values())
+    server.engine.capacity = Cluster(environments=environments, machines=machines, stocks={})
 
 
 async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(server, boto, accepted, sleeper, capacity):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -119,6 +120,19 @@ async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
     assert json.loads("".join(document))["group"]["groupName"] == "fit"
 
 
+async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
+    script = ("-e", 'BATCHQ_SIMULATED={"seconds": 2, "cpus": 0.5, "memory_mib": 20}')
+    await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2", "--wait")
+
+    _, lines, _ = await batchq("show", "fit")
+    _, document, _ = await batchq("show", "fit", "--json")
+
+    assert re.fullmatch(r"CPU time: \d\.\d s of 2 measured jobs", lines[1])
+    assert lines[2] == "peak memory of a job: 20 MiB"
+    assert [line.split("\t")[-1] for line in lines[3:]] == [str(20 * 2**20)] * 2
+    assert json.loads("".join(document))["group"]["peakMemoryBytes"] == 20 * 2**20
+
+
 async def test_the_same_command_continues_its_group(batchq):
     words = ("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     _, ids, _ = await batchq(*words)
@@ -136,6 +150,27 @@ async def test_another_command_of_the_same_name_makes_another_group(batchq):
     _, jobs, _ = await batchq("list", "fit", "--ids")
 
     assert len(jobs) == 2
+
+
+async def test_the_name_of_a_group_prints_the_output_of_its_jobs(batchq):
+    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0,"prints_environment":["seed"]}]')
+    await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--wait")
+
+    status, lines, _ = await batchq("logs", "fit")
+
+    assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
+
+
+@pytest.mark.parametrize(("command", "first"), [("cancel", "RUNNING"), ("terminate", "FAILED")])
+async def test_the_name_of_a_group_stops_its_jobs(console, batchq, command, first):
+    words = ("--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1", "--jobs", "1")
+    _, ids, _ = await batchq("submit", "busybox", *words)
+    await console.wait_for(ids[0], "RUNNING")
+
+    assert (await batchq(command, "fit"))[0] == 0
+
+    for job_id, status in zip(ids, (first, "FAILED", "FAILED"), strict=True):
+        await console.wait_for(job_id, status)
 
 
 async def test_a_name_that_several_jobs_have_means_the_newest(batchq):

@@ -145,10 +145,10 @@ async def test_each_printed_reason_selects_its_group(native, capsys):
     exited = "Essential container in task exited"
     native.rows = [
         row(status="FAILED", exitCode=1, statusReason=exited),
-        row(status="FAILED", exitCode=137, statusReason=exited),
-        row(status="FAILED", statusReason="too hot \x1b[2J"),
-        row(status="RUNNABLE", statusReason="HELD: not yet"),
-        row(stopOrder=stop_order(user="cora")),
+        row(status="FAILED", jobId=job_id("2"), exitCode=137, statusReason=exited),
+        row(status="FAILED", jobId=job_id("3"), statusReason="too hot \x1b[2J"),
+        row(status="RUNNABLE", jobId=job_id("4"), statusReason="HELD: not yet"),
+        row(jobId=job_id("5"), stopOrder=stop_order(user="cora")),
     ]
 
     async def groups(*words):
@@ -175,7 +175,7 @@ async def test_a_reason_is_searched_beyond_the_printed_jobs(native, capsys):
 
 async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
     states = ["RUNNING", "FAILED", "FAILED"]
-    native.rows = [row("sim", it, jobId=job_id("8f2c51a7", at)) for at, it in enumerate(states)] + [row("train")]
+    native.rows = [row("sim", it, jobId=job_id("2", at)) for at, it in enumerate(states)] + [row("train")]
 
     assert await batchq("list", "-a", "--group-by", "name", "--header") == 0
 
@@ -198,6 +198,14 @@ async def test_the_limit_is_that_of_both_searches_together(native, capsys):
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [FIRST]
     assert "more jobs may match" in shown.err
+
+
+async def test_a_job_that_ends_between_the_two_searches_is_listed_once(native, capsys):
+    native.rows = [row(jobId=FIRST), row(status="FAILED", jobId=FIRST, stoppedAt=ms(seconds=0))]
+
+    assert await batchq("list") == 0
+
+    assert [line.split("\t")[:3] for line in capsys.readouterr().out.splitlines()] == [[FIRST, "train", "FAILED"]]
 
 
 @pytest.mark.parametrize("command", ["list", "wait", "logs", "events", "rerun", "hold"])

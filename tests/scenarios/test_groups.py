@@ -1,5 +1,7 @@
 """Groups: jobs that are submitted together are counted, limited and ended together. Decision 0094."""
 
+import asyncio
+
 import pytest
 
 from batchq.domain.enums import Status
@@ -229,3 +231,44 @@ async def test_a_terminated_array_starts_no_child_that_waits_for_a_place(world):
 
     assert await counts(world) == {"FAILED": 4}
     assert [len((await world.job(child_id(array, index))).attempts) for index in range(4)] == [1, 0, 0, 0]
+
+
+async def test_the_limits_of_a_group_apply_to_each_of_its_jobs(world):
+    """A later job may name the group only, or repeat its limits."""
+    first = await world.start(LASTING, tags=tagged(running=1))
+    later = await world.submit(BRIEF, tags=tagged())
+    equal = await world.submit(BRIEF, tags=tagged(running=1))
+    assert [(await world.job(job)).status for job in (later, equal)] == [Status.PENDING] * 2
+
+    await world.finish(first)
+
+    await world.wait_for(later, Status.SUCCEEDED)
+    await world.wait_for(equal, Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("tags", "text"),
+    [
+        (tagged(running=2), "Group fit has no limit of running jobs"),
+        (tagged(failed=2), "Group fit has a limit of 5 failed jobs"),
+        (tagged(size=2), "Group fit has a declared size of 3 jobs"),
+    ],
+)
+async def test_a_job_cannot_change_the_limits_of_its_group(simulated, tags, text):
+    first = await simulated.start(LASTING, tags=tagged(size=3, failed=5))
+
+    with pytest.raises(Invalid, match=text):
+        await simulated.submit(BRIEF, tags=tags)
+
+    assert await members(simulated) == [first]
+
+
+async def test_two_jobs_submitted_at_once_have_the_limits_of_one_group(simulated):
+    await asyncio.gather(
+        simulated.submit(LASTING, tags=tagged(running=1)), simulated.submit(LASTING, tags=tagged(running=1))
+    )
+    with pytest.raises(Invalid, match="Group fit2 has a limit of 1 running job:"):
+        await asyncio.gather(
+            simulated.submit(LASTING, tags=tagged("fit2", running=1)),
+            simulated.submit(LASTING, tags=tagged("fit2", running=2)),
+        )

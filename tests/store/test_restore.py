@@ -1,5 +1,6 @@
 """A restore replaces the data completely or not at all, and keeps the replaced database."""
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -18,6 +19,8 @@ from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support.builders import NOON, job, job_id, moment
+
+UNPRIVILEGED = 65534
 
 
 @pytest.fixture
@@ -228,3 +231,15 @@ async def test_a_restore_never_uses_a_number_of_the_replaced_history_again(data,
 
     assert reader.gap
     assert later > reader.next > replaced
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root acts for another user")
+async def test_a_backup_that_the_owner_of_the_data_cannot_read_is_refused_with_advice(data, copy, capsys):
+    copy.chmod(0o600)
+    os.chown(data, UNPRIVILEGED, UNPRIVILEGED)
+    before = (data / NAME).read_bytes()
+
+    assert main(["restore", str(copy), "--data", str(data)]) == MISUSED
+
+    assert "copy the backup to a folder that this user can read" in capsys.readouterr().err
+    assert (data / NAME).read_bytes() == before

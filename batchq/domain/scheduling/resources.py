@@ -17,6 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import ConsumableName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
+from batchq.domain.machines import LOCAL
 from batchq.domain.scheduling.machine_rooms import NOTHING, FreeRooms, MachineSet, Room, minus, plus, room_of
 
 Dimension = NewType("Dimension", str)
@@ -174,6 +175,14 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
             _take(free, taken)
         return free
 
+    def held(self) -> Mapping[MachineName, Room]:
+        """What active jobs hold on each machine; without machines that have no job."""
+        held = dict(self.base.rooms)
+        for taken in self.rooms:
+            for machine, room in taken.items():
+                held[machine] = plus(held.get(machine, NOTHING), room)
+        return held
+
 
 class Usage:
     """The resources that the active jobs hold, as last saved."""
@@ -182,7 +191,8 @@ class Usage:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
         self._held = Held()
-        self._rooms: dict[MachineName, Room] = {}
+        #: What active jobs hold on each machine; without machines that have no job.
+        self.rooms: dict[MachineName, Room] = {}
         #: What is free on the machines of the last call of `free_rooms`; None before the first call.
         self._free: FreeRooms | None = None
         self.update(jobs)
@@ -218,14 +228,14 @@ class Usage:
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine, as last saved. It changes with this object; the caller may not change it."""
         if self._free is None or self._free.machines is not machines:
-            self._free = FreeRooms(machines, self._rooms)
+            self._free = FreeRooms(machines, self.rooms)
         return self._free
 
     def _take_rooms(self, taken: Mapping[MachineName, Room]) -> None:
         for machine, room in taken.items():
-            self._rooms[machine] = plus(self._rooms.get(machine, NOTHING), room)
-            if self._rooms[machine] == NOTHING:
-                del self._rooms[machine]
+            self.rooms[machine] = plus(self.rooms.get(machine, NOTHING), room)
+            if self.rooms[machine] == NOTHING:
+                del self.rooms[machine]
         if self._free is not None:
             _take(self._free, taken)
 
@@ -242,22 +252,18 @@ def _holds_as(before: Job, after: Job) -> bool:
 
 
 def held_rooms(job: Job) -> Sequence[tuple[MachineName, Room]]:
-    """What an active job holds on each of its machines; empty if its engine has one machine.
+    """What an active job holds on each of its machines. A node holds its room until the attempt ends.
 
-    A node holds its room until the attempt ends.
+    A container without a machine is on LOCAL.
     """
     assert job.attempt is not None, f"{job.id} is active and has no attempt"
     containers = job.attempt.containers
     first = containers[0].machine
-    if first is None:
-        return ()
     nodes = job.spec.nodes
-    if nodes.count == 1:
-        return ((first, room_of(nodes.resources)),)
-    of_node = {container.node: container.machine for container in containers}
-    return tuple(
-        (machine, room_of(nodes.task(node).resources)) for node, machine in of_node.items() if machine is not None
-    )
+    if nodes.count == 1 or first is None:
+        return ((first or LOCAL, (*room_of(nodes.resources)[:3], nodes.count)),)
+    of_node = {container.node: container.machine or LOCAL for container in containers}
+    return tuple((machine, room_of(nodes.task(node).resources)) for node, machine in of_node.items())
 
 
 def _is_timed(job: Job) -> bool:
