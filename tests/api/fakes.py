@@ -16,7 +16,9 @@ from batchq.domain.lifecycle.stopping import steps
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.machines import LOCAL, Machine
+from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.domain.task import total
 from batchq.engine.account_limits import SubmitRateLimiter
@@ -266,6 +268,12 @@ class Backend:
             runtime_answers=lambda: True,
             states={ModelArtsSettings: modelarts.SETTINGS},
         )
+
+    def arrange_machines(self):
+        """Let the environments select the machines of the engine."""
+        environments = self.catalog.environments
+        machines = MachineSet(self.engine.listed, environments.values())
+        self.engine.capacity = Cluster(environments=environments, machines=machines, stocks={})
 
     async def create_default_queue(self):
         """Create the environment `local` and the queue `default`."""

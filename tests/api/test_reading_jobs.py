@@ -43,6 +43,7 @@ async def test_an_overview_counts_jobs_and_names_the_longest_running(server, sub
     for it in (runs, fails):
         await server.runs(it)
     await server.ends(fails, exit_code=3)
+    server.arrange_machines()
 
     answer = await overview()
 

@@ -100,6 +100,6 @@ async def world(request, tmp_path):
     else:
         async with kubernetes_runtime(clock=clock, policy=policy) as (runtime, model):
             runtime.model = model
-            model.nodes = {it: node(it, TWO_CORES) for it in ("n1", "n2")}
+            model.nodes = {it: node(it, TWO_CORES, labels={"kubernetes.io/hostname": it}) for it in ("n1", "n2")}
             async with world_on(runtime, clock, shared) as world:
                 yield world

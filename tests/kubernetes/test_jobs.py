@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from batchq.compute.simulated.script import script_variable
 from batchq.domain.enums import Action, Status
+from batchq.domain.ids import LABEL_TAG
 from batchq.domain.job import ExitRule
 from tests.scenarios.test_machine_list import (  # noqa: F401 - each scenario is written once
     test_a_machine_without_jobs_has_nothing_requested,
@@ -15,6 +16,7 @@ from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Scr
 
 NO_RETRY = (ExitRule(action=Action.EXIT, on_reason="CannotPull*"),)
 READY = lasting(output=("ready",))
+HOSTNAME = "kubernetes.io/hostname"
 
 
 async def test_a_job_succeeds_and_its_log_is_archived(world):
@@ -179,3 +181,14 @@ async def test_a_job_waits_for_room_on_a_node_and_may_be_cancelled(world):
 
     await world.wait_for(unwanted, Status.FAILED, status_reason="not needed", attempts=())
     await world.wait_for(waiting, Status.SUCCEEDED)
+
+
+async def test_a_job_runs_on_the_node_that_its_environment_selects(world):
+    node = (await world.machine.machines())[-1]
+    (hostname,) = [value for key, value in node.labels if key == HOSTNAME]
+    await world.environment("chosen", max_millicpus=1000, tags=((f"{LABEL_TAG}{HOSTNAME}", hostname),))
+    await world.queue("chosen", environments=("chosen",))
+
+    job = await world.run(Script(seconds=0), queue="chosen")
+
+    assert (await world.job(job)).latest_attempt.containers[0].machine == node.name

@@ -7,7 +7,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import State, Status
 from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.domain.machines import Machine
-from batchq.domain.status_reasons import NO_MACHINE_SELECTED
+from batchq.domain.status_reasons import HOST_TERMINATED, NO_MACHINE_SELECTED
 from batchq.errors import Invalid
 from batchq.services.overview import OverviewService
 from tests.scenarios.test_machines import machine, machines_of
@@ -114,6 +114,19 @@ async def test_jobs_of_an_environment_whose_machines_do_not_answer_wait_and_othe
     await simulated.wait_for(waits, Status.RUNNING)
     await simulated.sleep(600)
     assert len((await simulated.wait_for(runs, Status.SUCCEEDED)).attempts) == 1
+
+
+async def test_a_job_whose_environment_lost_all_its_machines_is_retried_when_another_one_arrives(simulated):
+    await on(simulated, machine("a", labels=CPU), machine("b", labels=GPU), high=("gpu",))
+    job = await simulated.start(LASTING, queue="high", millicpus=1000, attempts=2)
+
+    simulated.runtime.runtime.remove_machine("b")
+
+    await simulated.wait_for_why(job, "NO_MACHINE_SELECTED", "*")
+    assert (await simulated.job(job)).attempts[0].status_reason == HOST_TERMINATED
+    simulated.runtime.runtime.engine.machines = (machine("a", labels=CPU), machine("c", labels=GPU))
+    await simulated.wait_for(job, Status.RUNNING)
+    assert await machines_of(simulated, job) == ["c"]
 
 
 async def test_a_job_that_no_machine_is_selected_for_starts_when_one_arrives(simulated):
