@@ -69,10 +69,15 @@ test: develop ## Everything: format, lint, types, imports, all local tests, then
 	@$(MAKE) --no-print-directory --jobs=2 lint local
 	@$(MAKE) --no-print-directory trace-test browser-test docker-test
 
+# These tests need little room of the nodes, and kill no server of the cluster: two files run at the same time.
+SIDE_BY_SIDE := $(addprefix tests/kubernetes/test_,checkpoint_scenarios.py task_scenarios.py manifests.py)
+ON_CLUSTER = $(BIN)/pytest -q -m kubernetes -n 2 --dist loadfile $(SIDE_BY_SIDE); first=$$?; \
+	$(BIN)/pytest -q -m kubernetes -n 0 tests/kubernetes $(addprefix --ignore=,$(SIDE_BY_SIDE)) && exit $$first
+
 test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
-	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
+	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then sh -c '$(ON_CLUSTER)'; \
 	elif $(BIN)/python -m tests.kubernetes.bed available; then \
-		$(BIN)/python -m tests.kubernetes.bed run $(BIN)/pytest -q -n 0 -m kubernetes tests/kubernetes; \
+		$(BIN)/python -m tests.kubernetes.bed run sh -c '$(ON_CLUSTER)'; \
 	else echo "no programs for a cluster: set BATCHQ_KUBERNETES_PROGRAMS or BATCHQ_TEST_KUBERNETES"; exit 1; fi
 
 test-clients: develop engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
