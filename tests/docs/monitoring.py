@@ -40,6 +40,16 @@ PANELS = (
     ("Consumable resources", "short", ("batchq_resource_units", "{{resource}} {{kind}}")),
     ("Run time of attempts", "s", (quantile(0.5, "batchq_attempt_run_seconds", "queue", over="15m"), "{{queue}} p50")),
     (
+        "CPU used by ended attempts",
+        "s",
+        ("sum by (queue) (increase(batchq_attempt_cpu_seconds_total[1h]))", "{{queue}}"),
+    ),
+    (
+        "Memory used, by request",
+        "percentunit",
+        (quantile(0.95, "batchq_attempt_memory_used_ratio", "queue", over="1h"), "{{queue}} p95"),
+    ),
+    (
         "Start and stop",
         "s",
         (quantile(0.95, "batchq_attempt_start_seconds"), "start p95"),
