@@ -29,7 +29,7 @@ MAX_PACKAGE_LINES = {
     "batchq/ports": 2_850,
     "batchq/server": 1_250,
     "batchq/services": 4_200,
-    "batchq/store": 5_900,
+    "batchq/store": 5_850,
     "batchq/system": 750,
     "batchq/webhooks": 800,
     "compute": 650,
