@@ -30,6 +30,7 @@ from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
 from batchq.domain.task import total
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
@@ -148,6 +149,7 @@ def supervise(parts: ServerParts) -> None:
     parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
+    parts.engine.tasks.supervise("activity", parts.activity.run)
 
 
 def check_secrets(settings: Settings) -> None:
@@ -296,6 +298,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         budgets=BudgetService(engine=engine, directory=directory, queues=catalog.queues_of, prices=prices),
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
+        activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
     )

@@ -14,7 +14,18 @@ from batchq.api.http.page_tokens import PageTokens
 from batchq.api.logs import routes as cloudwatch
 from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
-from batchq.api.native import accounts, bulk_stop, costs, groups, job_details, job_search, jobs, long_polls, overview
+from batchq.api.native import (
+    accounts,
+    activity,
+    bulk_stop,
+    costs,
+    groups,
+    job_details,
+    job_search,
+    jobs,
+    long_polls,
+    overview,
+)
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
@@ -26,6 +37,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
+from batchq.services.activity import ActivityService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
@@ -43,6 +55,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         groups.operations,
         job_details.operations,
         overview.operations,
+        activity.operations,
         long_polls.operations,
         long_polls.log_operations,
         bulk_stop.operations,
@@ -73,6 +86,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         search=server.job_search,
         named=named,
         overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
+        activity=ActivityService(store=server.store, catalog=server.catalog, clock=clock),
         explanations=server.explanations,
         bulk_stops=server.bulk_stops,
         checkpoints=server.checkpoints,

@@ -11,6 +11,7 @@ from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
 from batchq.domain.enums import Status
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
@@ -51,6 +52,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     budgets: BudgetService
     loop_watchdog: LoopWatchdog
     pruner: Pruner
+    activity: ActivityRecorder
     audit: AuditLog
     disk_guard: DiskGuard
 

@@ -11,6 +11,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import audit_record_of_change
 from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, JobDefinition
 from batchq.ports.catalog import CatalogResource, R
+from batchq.store import activity as activity_rows
 from batchq.store import (
     audit,
     catalog,
@@ -163,6 +164,9 @@ class SqliteStore:
     budgets = _read(costs.budgets)
     spending_totals = _read(costs.totals)
     spending = _search(costs.spending_page)
+    activity_events = _browse(activity_rows.events_page)
+    record_activity = _write(activity_rows.record)
+    activity = _browse(activity_rows.activity)
     feed = _browse(history_rows.feed)
     feed_ends = _read(history_rows.feed_ends)
     history = _read(history_rows.of_job)
