@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from batchq.cli.activity import activity_lines, fetch_activity
 from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
 from batchq.cli.server_requests import fetch_overview, fetch_pages
@@ -79,7 +80,10 @@ def add_queue(command: ArgumentParser) -> None:
         _list_queues,
         prints_list=True,
     )
-    _show_command(subcommands, "queue_name", "show all settings of a queue", QUEUES)
+    show = add_parser(
+        subcommands, "show", "show all settings of a queue, and its last 24 hours", _show_queue, prints_list=True
+    )
+    show.add_argument("queue_name", metavar="NAME", help=NAME_OR_ARN)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
@@ -165,6 +169,18 @@ def _show(args: Namespace, resource: Document) -> int:
     else:
         print_fields(flattened(resource), color=uses_color(args.color))
     return DONE
+
+
+def _show_queue(args: Namespace) -> int:
+    """Print the settings, and the activity of the queue."""
+    url = url_of(args)
+    queue = _named(url, QUEUES, args.queue_name)
+    status = _show(args, queue)
+    if not prints_json(args):
+        write_line("")
+        for line in activity_lines(fetch_activity(url, queue["jobQueueName"])):
+            write_line(line)
+    return status
 
 
 class QueueRow(NamedTuple):

@@ -46,7 +46,8 @@ def print_picture(server: TopServer, selection: Filters) -> int:
         state.view = view
         snapshot = server.snapshot(state.filters(), limit=PICTURE_ROWS)
         if number == 0:
-            for line in (*summary_lines(snapshot.overview, present), *group_lines(snapshot.groups)):
+            summary = summary_lines(snapshot.overview, present)
+            for line in (*summary, *snapshot.activity, *group_lines(snapshot.groups)):
                 write_line(escape(line))
         write_line("")
         write_line(view.value.upper())

@@ -138,7 +138,7 @@ class TopApp(App[None]):
             return
         self.state.received(snapshot)
         present = now()
-        lines = [*summary_lines(snapshot.overview, present), *group_lines(snapshot.groups)]
+        lines = [*summary_lines(snapshot.overview, present), *snapshot.activity, *group_lines(snapshot.groups)]
         self.query_one("#summary", Static).update(
             Text("\n".join(map(escape, lines)), no_wrap=True, overflow="ellipsis")
         )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.cli.activity import ActivityReader, load_lines
 from batchq.cli.http_client import Document, call
 from batchq.cli.job_selection import Filters
 from batchq.cli.progress import group_progress, summary_line
@@ -61,19 +62,26 @@ class TopSnapshot(Struct, frozen=True, kw_only=True):
     rows: tuple[JobRow, ...]
     #: The unfinished groups.
     groups: tuple[GroupRow, ...] = ()
+    #: Lines about the activity of the last day.
+    activity: tuple[str, ...] = ()
 
 
-class TopServer(Struct, frozen=True):
+class TopServer:
     """A server at a URL. Its methods raise the errors of `http_client.call`."""
 
-    url: str
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._activity = ActivityReader(url)
 
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
         overview = fetch_overview(self.url)
         groups = fetch_groups(self.url, endedAfter=overview.at + FUTURE, maxResults=MAX_QUEUES)
         return TopSnapshot(
-            overview=overview, rows=fetch_jobs(self.url, filters, limit=limit).jobs, groups=tuple(groups)
+            overview=overview,
+            rows=fetch_jobs(self.url, filters, limit=limit).jobs,
+            groups=tuple(groups),
+            activity=tuple(load_lines(self._activity.read())),
         )
 
     def describe(self, what: str, job_id: str) -> list[str]:

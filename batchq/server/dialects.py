@@ -7,6 +7,7 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.api.auth.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
 from batchq.api.console import routes as console
+from batchq.api.console.activity_pictures import PictureCache
 from batchq.api.console.refresh import Hints, Load, SharedFragments
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import Dialect
@@ -163,7 +164,7 @@ def make_states(server: ServerParts, events: EventService) -> dict[type, object]
     hints = Hints(events=events, clock=server.clock, pressure=load)
     fragments = SharedFragments(events=events, clock=server.clock)
     return {
-        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments),
+        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments, pictures=PictureCache(server.clock)),
         ModelArtsSettings: read_settings(server.settings.modelarts_config),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),
     }

@@ -8,7 +8,7 @@ import re
 from msgspec import Struct, convert
 from msgspec.structs import fields
 
-from batchq.ports.responses import accounts, batch, checkpoints, costs, groups, jobs, records, server, stops
+from batchq.ports.responses import accounts, activity, batch, checkpoints, costs, groups, jobs, records, server, stops
 from batchq.ports.responses.job_details import JobResponse
 
 AT = 1_795_000_000_000  # milliseconds
@@ -18,6 +18,7 @@ TYPES = {
     "/v1/batchq/listjobs": jobs.SearchResponse,
     "/v1/batchq/listgroups": groups.GroupsResponse,
     "/v1/batchq/overview": server.OverviewResponse,
+    "/v1/batchq/activity": activity.ActivityResponse,
     "/v1/batchq/whoami": accounts.CallerResponse,
     "/v1/batchq/events": records.ListEventsResponse,
     "/v1/batchq/consolelogin": server.CreateConsoleLoginResponse,
