@@ -55,12 +55,12 @@ WAITS = (
 
 
 class Pictures(Struct, frozen=True, kw_only=True):
-    """The pictures of one page. None: nothing of it is recorded yet."""
+    """The pictures of one page. A picture without values has the same size as others."""
 
-    load: Markup | None
-    vcpus: Markup | None
-    ends: Markup | None
-    waits: Markup | None
+    load: Markup
+    vcpus: Markup
+    ends: Markup
+    waits: Markup
     #: Jobs that failed by themselves in the last 24 hours.
     failed: int
 
@@ -89,8 +89,6 @@ class PictureCache:
 def pictures(activity: Activity) -> Pictures:
     """Draw the last 24 hours."""
     failed = sum(bucket.ends.failed for bucket in activity.buckets)
-    if not activity.buckets:
-        return Pictures(load=None, vcpus=None, ends=None, waits=None, failed=failed)
     return Pictures(
         load=_levels(activity, "Running and waiting jobs", LOAD, amount),
         vcpus=_levels(activity, "vCPUs", VCPUS, amount),
@@ -100,47 +98,45 @@ def pictures(activity: Activity) -> Pictures:
     )
 
 
-def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -> Markup | None:
-    """A level for each bucket; None if no value is known."""
+def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -> Markup:
+    """A level for each bucket."""
     slots = activity.slots()
     values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in kinds]
-    known = [[value for value in each if value is not None] for each in values]
-    if not any(known):
-        return None
     areas = [each for kind, each in zip(kinds, values, strict=True) if kind.mark is Mark.AREA]
     stack = [sum(value or 0.0 for value in at) for at in zip(*areas, strict=True)]
-    most = max(chain(stack, *known)) or 1.0
+    most = max(chain(stack, (value or 0.0 for each in values for value in each))) or 1.0
     series = [
         Series(
-            name=f"{kind.name}: {unit(found[-1])} {_when(each)}, at most {unit(max(found))}",
+            name=f"{kind.name}: {_level_words(each, unit)}",
             colour=kind.colour,
             mark=kind.mark,
             points=list(enumerate(each)),
         )
-        for kind, each, found in zip(kinds, values, known, strict=True)
-        if found
+        for kind, each in zip(kinds, values, strict=True)
     ]
     averages = [[_average(part) for part in _parts(each)] for each in values]
     return _picture(activity, label, series, size=len(slots), most=most, unit=unit, figures=(kinds, averages))
 
 
-def _when(values: Sequence[float | None]) -> str:
-    """What the last known value is. The present bucket may have no sample yet."""
-    return "now" if any(value is not None for value in values[-2:]) else "at last"
+def _level_words(values: Sequence[float | None], unit: Unit) -> str:
+    """The last value and the highest one. The present bucket may have no sample yet."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "none recorded"
+    when = "now" if any(value is not None for value in values[-2:]) else "at last"
+    return f"{unit(known[-1])} {when}, at most {unit(max(known))}"
 
 
 def _vcpus(amounts: Load | Resources) -> float:
     return amounts.millicpus / 1000
 
 
-def _ends(activity: Activity) -> Markup | None:
-    """A bar for each half an hour; None if no job ended."""
+def _ends(activity: Activity) -> Markup:
+    """A bar for each half an hour."""
     slots = activity.slots()
     values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in ENDS]
     sums = [[sum(value or 0.0 for value in part) for part in _parts(each)] for each in values]
-    most = max(map(sum, zip(*sums, strict=True)))
-    if not most:
-        return None
+    most = max(map(sum, zip(*sums, strict=True))) or 1.0
     series = [
         Series(
             name=f"{kind.name}: {amount(sum(each))}",
@@ -198,7 +194,7 @@ def _values_text(kinds: Sequence[Kind], values: Sequence[float | None], unit: Un
 
 def _gaps(slots: Sequence[ActivityBucket | None]) -> Iterator[tuple[int, int]]:
     """The first and the end of each part without a server, after the first bucket."""
-    numbers = [number for number, slot in enumerate(slots) if slot is not None]
+    numbers = [number for number, slot in enumerate(slots) if slot is not None] or [len(slots)]
     yield from ((before + 1, after) for before, after in pairwise(numbers) if after > before + 1)
     if numbers[-1] < len(slots) - 2:  # the present bucket has no sample yet
         yield numbers[-1] + 1, len(slots)

@@ -115,7 +115,8 @@ def _marks(series: Sequence[Series], scale: _Scale) -> Iterator[Markup]:
         if each.mark is Mark.DOTS:
             yield from _dots(each, scale)
         elif each.mark is Mark.LINE:
-            yield path.format(each.mark, each.colour, "".join(_line(run, scale) for run in _runs(each.points)))
+            text = "".join(_line(run, scale) for run in _runs(each.points))
+            yield path.format(each.mark, each.colour, text)
         else:
             bases = dict(stacked)
             stacked |= {x: bases.get(x, 0.0) + y for x, y in each.points if y is not None}
