@@ -8,13 +8,13 @@ from typing import NamedTuple
 from markupsafe import Markup
 from msgspec import Struct
 
-from batchq.api.console.plot import Column, Mark, Plot, Series, plot
+from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.domain.activity import Activity, ActivityBucket, Load
+from batchq.domain.activity import Activity, ActivityBucket, ActivityLoad
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
-from batchq.domain.wording import amount, duration_words
+from batchq.domain.wording import average_words, duration_words
 from batchq.ports.clock import Clock
 
 FRESH_FOR = timedelta(seconds=15)  # pictures are drawn again after it; samples are twice as far apart
@@ -31,26 +31,26 @@ class Kind(NamedTuple):
 
     name: str
     colour: str
-    mark: Mark
+    mark: PlotMark
     figure: Callable[[ActivityBucket], float | None]
 
 
 LOAD = (
-    Kind("running", "RUNNING", Mark.AREA, lambda bucket: None if bucket.load is None else bucket.load.running),
-    Kind("waiting", "RUNNABLE", Mark.AREA, lambda bucket: None if bucket.load is None else bucket.load.waiting),
+    Kind("running", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.running),
+    Kind("waiting", "RUNNABLE", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.waiting),
 )
 VCPUS = (
-    Kind("requested", "RUNNING", Mark.AREA, lambda bucket: None if bucket.load is None else _vcpus(bucket.load)),
-    Kind("limit", "LIMIT", Mark.LINE, lambda bucket: None if bucket.capacity is None else _vcpus(bucket.capacity)),
+    Kind("requested", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else _vcpus(bucket.load)),
+    Kind("limit", "LIMIT", PlotMark.LINE, lambda bucket: None if bucket.capacity is None else _vcpus(bucket.capacity)),
 )
 ENDS = (
-    Kind("succeeded", "SUCCEEDED", Mark.BARS, lambda bucket: bucket.ends.succeeded),
-    Kind("failed", "FAILED", Mark.BARS, lambda bucket: bucket.ends.failed),
-    Kind("cancelled or terminated", "STOPPED", Mark.BARS, lambda bucket: bucket.ends.stopped),
+    Kind("succeeded", "SUCCEEDED", PlotMark.BARS, lambda bucket: bucket.ends.succeeded),
+    Kind("failed", "FAILED", PlotMark.BARS, lambda bucket: bucket.ends.failed),
+    Kind("cancelled or terminated", "STOPPED", PlotMark.BARS, lambda bucket: bucket.ends.stopped),
 )
 WAITS = (
-    Kind("95 of 100 jobs", "RUNNABLE", Mark.LINE, lambda bucket: bucket.ends.wait(0.95)),
-    Kind("half of the jobs", "RUNNING", Mark.LINE, lambda bucket: bucket.ends.wait(0.5)),
+    Kind("95 of 100 jobs", "RUNNABLE", PlotMark.LINE, lambda bucket: bucket.ends.wait(0.95)),
+    Kind("half of the jobs", "RUNNING", PlotMark.LINE, lambda bucket: bucket.ends.wait(0.5)),
 )
 
 
@@ -90,8 +90,8 @@ def pictures(activity: Activity) -> Pictures:
     """Draw the last 24 hours."""
     failed = sum(bucket.ends.failed for bucket in activity.buckets)
     return Pictures(
-        load=_levels(activity, "Running and waiting jobs", LOAD, amount),
-        vcpus=_levels(activity, "vCPUs", VCPUS, amount),
+        load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
+        vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
         ends=_ends(activity),
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
         failed=failed,
@@ -102,7 +102,7 @@ def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -
     """A level for each bucket."""
     slots = activity.slots()
     values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in kinds]
-    areas = [each for kind, each in zip(kinds, values, strict=True) if kind.mark is Mark.AREA]
+    areas = [each for kind, each in zip(kinds, values, strict=True) if kind.mark is PlotMark.AREA]
     stack = [sum(value or 0.0 for value in at) for at in zip(*areas, strict=True)]
     most = max(chain(stack, (value or 0.0 for each in values for value in each))) or 1.0
     series = [
@@ -127,7 +127,7 @@ def _level_words(values: Sequence[float | None], unit: Unit) -> str:
     return f"{unit(known[-1])} {when}, at most {unit(max(known))}"
 
 
-def _vcpus(amounts: Load | Resources) -> float:
+def _vcpus(amounts: ActivityLoad | Resources) -> float:
     return amounts.millicpus / 1000
 
 
@@ -139,7 +139,7 @@ def _ends(activity: Activity) -> Markup:
     most = max(map(sum, zip(*sums, strict=True))) or 1.0
     series = [
         Series(
-            name=f"{kind.name}: {amount(sum(each))}",
+            name=f"{kind.name}: {average_words(sum(each))}",
             colour=kind.colour,
             mark=kind.mark,
             points=list(enumerate(each)),
@@ -147,7 +147,13 @@ def _ends(activity: Activity) -> Markup:
         for kind, each in zip(ENDS, sums, strict=True)
     ]
     return _picture(
-        activity, "Ended jobs", series, size=len(slots) / PER_COLUMN, most=most, unit=amount, figures=(ENDS, sums)
+        activity,
+        "Ended jobs",
+        series,
+        size=len(slots) / PER_COLUMN,
+        most=most,
+        unit=average_words,
+        figures=(ENDS, sums),
     )
 
 
@@ -166,12 +172,12 @@ def _picture(
     step = size / len(slots)  # of the x axis, for each slot
     starts = range(0, len(slots), PER_COLUMN)
     columns = [
-        Column(first=start * step, end=(start + PER_COLUMN) * step, text=f"{_time(activity, start)}: {text}")
+        PlotColumn(first=start * step, end=(start + PER_COLUMN) * step, text=f"{_time(activity, start)}: {text}")
         for start, *values in zip(starts, *figures[1], strict=True)
         if (text := _values_text(figures[0], values, unit))
     ]
     gaps = [
-        Column(first=first * step, end=end * step, text=f"{_time(activity, first)}: the server did not run")
+        PlotColumn(first=first * step, end=end * step, text=f"{_time(activity, first)}: the server did not run")
         for first, end in _gaps(slots)
     ]
     picture = Plot(

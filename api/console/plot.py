@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 1000, 100
 Point = tuple[float, float | None]
 
 
-class Mark(StrEnum):
+class PlotMark(StrEnum):
     """How values are drawn."""
 
     #: Areas of several series are stacked.
@@ -37,13 +37,13 @@ class Series(Struct, frozen=True, kw_only=True):
     name: str
     #: The class `shape-COLOUR` colours it.
     colour: str
-    mark: Mark
+    mark: PlotMark
     points: Sequence[Point]
     #: The hover text of each dot.
     titles: Sequence[str] = ()
 
 
-class Column(Struct, frozen=True, kw_only=True):
+class PlotColumn(Struct, frozen=True, kw_only=True):
     """A part of the x axis with a text."""
 
     first: float
@@ -64,9 +64,9 @@ class Plot(Struct, frozen=True, kw_only=True):
     #: Texts below the x axis, at equal distances from its beginning to its end.
     x_texts: Sequence[str]
     #: Parts with a hover text.
-    columns: Sequence[Column] = ()
+    columns: Sequence[PlotColumn] = ()
     #: Parts in which no value is known, with the reason.
-    gaps: Sequence[Column] = ()
+    gaps: Sequence[PlotColumn] = ()
 
 
 class _Scale(Struct, frozen=True):
@@ -112,16 +112,16 @@ def _marks(series: Sequence[Series], scale: _Scale) -> Iterator[Markup]:
     stacked: dict[float, float] = {}
     path = Markup('<path class="{} shape-{}" d="{}"/>')
     for each in series:
-        if each.mark is Mark.DOTS:
+        if each.mark is PlotMark.DOTS:
             yield from _dots(each, scale)
-        elif each.mark is Mark.LINE:
+        elif each.mark is PlotMark.LINE:
             text = "".join(_line(run, scale) for run in _runs(each.points))
             yield path.format(each.mark, each.colour, text)
         else:
             bases = dict(stacked)
             stacked |= {x: bases.get(x, 0.0) + y for x, y in each.points if y is not None}
             tops = [(x, None if y is None else stacked[x]) for x, y in each.points]
-            if each.mark is Mark.BARS:
+            if each.mark is PlotMark.BARS:
                 text = "".join(_bar(x, y, bases.get(x, 0.0), scale) for x, y in tops if y is not None)
             else:
                 text = "".join(_area(run, bases, scale) for run in _runs(tops))
@@ -183,7 +183,7 @@ def _dots(series: Series, scale: _Scale) -> Iterator[Markup]:
             yield dot.format(escape(title), series.colour, _text(scale.x(x)), _text(scale.y(y)))
 
 
-def _column(column: Column, scale: _Scale, kind: str) -> Markup:
+def _column(column: PlotColumn, scale: _Scale, kind: str) -> Markup:
     left = scale.x(column.first)
     return Markup('<g class="{}"><title>{}</title><rect x="{}" width="{}" height="{}"/></g>').format(
         kind, escape(column.text), _text(left), _text(scale.x(column.end) - left), HEIGHT

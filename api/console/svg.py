@@ -11,7 +11,7 @@ from itertools import accumulate
 from markupsafe import Markup
 from msgspec import Struct
 
-from batchq.api.console.plot import Column, Mark, Plot, Series, plot
+from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.domain.enums import Status
 from batchq.domain.wording import duration_words
 from batchq.ports.jobs import ChildRun
@@ -168,7 +168,7 @@ def histogram(seconds: Sequence[float], label: str) -> Markup:
     for value in seconds:
         counts[min(BINS - 1, int((value - low) / width))] += 1
     columns = [
-        Column(
+        PlotColumn(
             first=at,
             end=at + 1,
             text=f"{count} from {duration_text(low + at * width)} to {duration_text(low + (at + 1) * width)}",
@@ -176,7 +176,7 @@ def histogram(seconds: Sequence[float], label: str) -> Markup:
         for at, count in enumerate(counts)
         if count
     ]
-    bars = Series(name="", colour="SUCCEEDED", mark=Mark.BARS, points=list(enumerate(map(float, counts))))
+    bars = Series(name="", colour="SUCCEEDED", mark=PlotMark.BARS, points=list(enumerate(map(float, counts))))
     return plot(
         Plot(
             label=label,
@@ -196,7 +196,7 @@ def scatter_plot(points: Sequence[tuple[float, float, str]], label: str) -> Mark
     dots = Series(
         name="",
         colour="RUNNING",
-        mark=Mark.DOTS,
+        mark=PlotMark.DOTS,
         points=[(x, y) for x, y, _ in points],
         titles=[f"{name}: {x:g}, {y:g}" for x, y, name in points],
     )

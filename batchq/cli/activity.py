@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from batchq.cli.http_client import call
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.domain.wording import amount, number
+from batchq.domain.wording import average_words, number
 from batchq.ports.responses.activity import ActivityBucketResponse, ActivityResponse
 
 ACTIVITY = "/v1/batchq/activity"
@@ -60,7 +60,7 @@ def activity_lines(activity: ActivityResponse) -> list[str]:
     if not activity.buckets:
         return [f"{heading}: nothing is recorded yet"]
     limits = [bucket.limits for bucket in activity.buckets if bucket.limits is not None]
-    of = f" of {amount(limits[-1].vcpus)}" if limits else ""
+    of = f" of {average_words(limits[-1].vcpus)}" if limits else ""
     return [
         f"{heading}; a space is a time in which the server did not run",
         *load_lines(activity),
@@ -88,7 +88,7 @@ def _level_line(activity: ActivityResponse, name: str, figure: Figure, *, of: st
     if not known:
         return []
     parts = _parts(activity, figure, lambda values: sum(values) / len(values))
-    return [f"{name:<16} {sparkline(parts)}  now {amount(known[-1])}, at most {amount(max(known))}{of}"]
+    return [f"{name:<16} {sparkline(parts)}  now {average_words(known[-1])}, at most {average_words(max(known))}{of}"]
 
 
 def _count_line(activity: ActivityResponse, name: str, figure: Figure) -> str:

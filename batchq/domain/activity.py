@@ -30,7 +30,7 @@ KEPT: Mapping[timedelta, timedelta] = {FINE: timedelta(hours=25), COARSE: timede
 WAIT_BOUNDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400)
 
 
-class Outcome(StrEnum):
+class EndedAs(StrEnum):
     """How a job ended."""
 
     SUCCEEDED = "SUCCEEDED"
@@ -48,7 +48,7 @@ class ActivityKey(NamedTuple):
     user: UserName
 
 
-class Load(Struct, frozen=True, kw_only=True):
+class ActivityLoad(Struct, frozen=True, kw_only=True):
     """Unfinished jobs, and what the active ones of them request. Children of arrays count, and arrays do not."""
 
     running: float = 0
@@ -64,7 +64,7 @@ class ActivitySample(Struct, frozen=True, kw_only=True):
 
     at: datetime
     #: Keys without a job are left out.
-    loads: Mapping[ActivityKey, Load]
+    loads: Mapping[ActivityKey, ActivityLoad]
     #: Thousandths of a vCPU that jobs may request, by enabled compute environment.
     environments: Mapping[EnvironmentName, int]
     #: What jobs may request of all machines together; None while the container engine does not answer.
@@ -96,7 +96,7 @@ class ActivityBucket(Struct, frozen=True, kw_only=True):
     #: The beginning of the bucket.
     at: datetime
     #: The average of the samples; None: no sample was taken.
-    load: Load | None
+    load: ActivityLoad | None
     #: The average of what the jobs may request; None: not known. A limit of 0 is not known either.
     capacity: Resources | None
     ends: Ends
@@ -124,7 +124,7 @@ def bucket_of(at: datetime, width: timedelta) -> datetime:
     return at - (at - EPOCH) % width
 
 
-def loads_of(counts: Mapping[JobGroup, int], active: Iterable[Job]) -> Mapping[ActivityKey, Load]:
+def loads_of(counts: Mapping[JobGroup, int], active: Iterable[Job]) -> Mapping[ActivityKey, ActivityLoad]:
     """The load of unfinished jobs. `active`: the jobs that are STARTING or RUNNING."""
     running, waiting = Counter[ActivityKey](), Counter[ActivityKey]()
     for group, count in counts.items():
@@ -139,7 +139,7 @@ def loads_of(counts: Mapping[JobGroup, int], active: Iterable[Job]) -> Mapping[A
         memory[key] += spec.resources.memory_mib
         gpus[key] += spec.resources.gpus
     return {
-        key: Load(
+        key: ActivityLoad(
             running=running[key],
             waiting=waiting[key],
             millicpus=millicpus[key],

@@ -9,7 +9,7 @@ MAX_LISTED = 3  # names in a list; the rest is counted
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _GIB = 1024  # MiB
-_WHOLE_FROM = 9.95  # the least amount that is written without decimals
+_WHOLE_FROM = 9.95  # the least average that is written without decimals
 #: The usual meanings of exit codes. Shells report a program that a signal ended as 128 and the signal's number.
 _MEANINGS = {
     126: "the command cannot be executed",
@@ -40,8 +40,8 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
-def amount(value: float) -> str:
-    """An average as `1,204`, `12` or `2.5`: with one decimal below 10. A small amount is not written as 0."""
+def average_words(value: float) -> str:
+    """An average as `1,204`, `12` or `2.5`: with one decimal below 10. A small one is not written as 0."""
     if value >= _WHOLE_FROM or value == round(value):
         return f"{value:,.0f}"
     return f"{max(value, 0.1):.1f}".removesuffix(".0")

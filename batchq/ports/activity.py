@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.activity import ActivityBucket, ActivityKey, ActivitySample, Outcome
+from batchq.domain.activity import ActivityBucket, ActivityKey, ActivitySample, EndedAs
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.ids import QueueName
 
@@ -19,7 +19,7 @@ class ActivityEvents(Struct, frozen=True, kw_only=True):
     #: A time in the bucket.
     at: datetime
     #: How the jobs ended; None: attempts began.
-    outcome: Outcome | None
+    outcome: EndedAs | None
     #: The index of the range of WAIT_BOUNDS in which the waits of the attempts are; None: jobs ended.
     wait: int | None
     count: int

@@ -76,8 +76,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
 def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
     """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
     settings, engine, clock = server.settings, server.engine, server.clock
-    events = EventService(engine.history_feed)
-    named = NamedJobService(server.job_search, is_named=is_training_job)
+    events, named = EventService(engine.history_feed), NamedJobService(server.job_search, is_named=is_training_job)
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
     return Parts(
         jobs=server.jobs,

@@ -13,10 +13,10 @@ from batchq.domain.activity import (
     WAIT_BOUNDS,
     ActivityBucket,
     ActivityKey,
+    ActivityLoad,
     ActivitySample,
+    EndedAs,
     Ends,
-    Load,
-    Outcome,
     bucket_of,
 )
 from batchq.domain.container import Resources
@@ -32,7 +32,7 @@ MAX_ENTRIES = 5000  # of the history, that one page of events reads
 MAX_DELETED = 24  # buckets that one transaction deletes
 
 _LOADS = ("running", "waiting", "millicpus", "memory_mib", "gpus")
-_ENDS: Mapping[Outcome, str] = {outcome: outcome.lower() for outcome in Outcome}
+_ENDS: Mapping[EndedAs, str] = {outcome: outcome.lower() for outcome in EndedAs}
 _WAITS = tuple(f"wait_{index}" for index in range(len(WAIT_BOUNDS) + 1))
 _COLUMNS = (*_LOADS, *_ENDS.values(), *_WAITS)
 _LISTS = {
@@ -54,7 +54,7 @@ class _Bucket(NamedTuple):
     at: datetime
 
 
-def events_page(connection: Connection, after: int | None) -> ActivityPage:
+def activity_events(connection: Connection, after: int | None) -> ActivityPage:
     last = history.feed_ends(connection).last
     if after is None:
         (after,) = connection.execute(SQL["through"]).fetchone() or (0,)
@@ -67,7 +67,7 @@ def events_page(connection: Connection, after: int | None) -> ActivityPage:
         ActivityEvents(
             key=ActivityKey(QueueName(queue), AccountName(account), UserName(owner)),
             at=_time(began_at),
-            outcome=None if outcome is None else Outcome(outcome),
+            outcome=None if outcome is None else EndedAs(outcome),
             wait=wait,
             count=count,
         )
@@ -180,8 +180,8 @@ def _delete_outdated(connection: Connection, width: timedelta, now: datetime) ->
         execute_each(connection, SQL[statement], found)
 
 
-def _average(sums: Sequence[float], samples: int) -> Load:
-    return Load(**{name: value / samples for name, value in zip(_LOADS, sums, strict=False)})
+def _average(sums: Sequence[float], samples: int) -> ActivityLoad:
+    return ActivityLoad(**{name: value / samples for name, value in zip(_LOADS, sums, strict=False)})
 
 
 def _ends(sums: Sequence[float]) -> Ends:

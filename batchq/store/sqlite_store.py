@@ -164,7 +164,7 @@ class SqliteStore:
     budgets = _read(costs.budgets)
     spending_totals = _read(costs.totals)
     spending = _search(costs.spending_page)
-    activity_events = _browse(activity_rows.events_page)
+    activity_events = _browse(activity_rows.activity_events)
     record_activity = _write(activity_rows.record)
     activity = _browse(activity_rows.activity)
     feed = _browse(history_rows.feed)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as any_
 
 from batchq.api.console.activity_pictures import pictures
-from batchq.api.console.plot import Column, Mark, Plot, Series, plot
-from batchq.domain.activity import FINE, Activity, ActivityBucket, Ends, Load
+from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
+from batchq.domain.activity import FINE, Activity, ActivityBucket, ActivityLoad, Ends
 from batchq.domain.container import Resources
 from tests.console.world import HOSTILE
 from tests.support.builders import NOON
@@ -36,7 +36,7 @@ def activity(buckets, at=NOON):
 def bucket(slot, running=0, waiting=0, limit=None, **ends):
     return ActivityBucket(
         at=FIRST + slot * FINE,
-        load=Load(running=running, waiting=waiting, millicpus=running * 1000),
+        load=ActivityLoad(running=running, waiting=waiting, millicpus=running * 1000),
         capacity=None if limit is None else Resources(millicpus=limit, memory_mib=1),
         ends=Ends(**ends),
     )
@@ -44,35 +44,38 @@ def bucket(slot, running=0, waiting=0, limit=None, **ends):
 
 # -------------------------------------------------------------------------------------------------------------- plots
 def test_a_value_is_a_level_until_the_next_one():
-    assert path(drawn(series(Mark.LINE, 10, 5, 5, 0)), "line") == ["M0 0V0H250V50H750V100H1000"]
+    assert path(drawn(series(PlotMark.LINE, 10, 5, 5, 0)), "line") == ["M0 0V0H250V50H750V100H1000"]
 
 
 def test_a_value_that_is_not_known_is_a_gap():
-    assert path(drawn(series(Mark.LINE, 10, None, 10, None)), "line") == ["M0 0V0H250M500 0V0H750"]
+    assert path(drawn(series(PlotMark.LINE, 10, None, 10, None)), "line") == ["M0 0V0H250M500 0V0H750"]
 
 
 def test_areas_are_stacked():
-    lower, upper = path(drawn(series(Mark.AREA, 2, 4, 0), series(Mark.AREA, 2, 6, 0)), "area")
+    lower, upper = path(drawn(series(PlotMark.AREA, 2, 4, 0), series(PlotMark.AREA, 2, 6, 0)), "area")
 
     assert lower.startswith("M0 80V80H250V60H500V100H750L")
     assert upper.startswith("M0 60V60H250V0H500V100H750L750 100V100H500V60H250V80H0Z")
 
 
 def test_a_bar_of_no_height_is_not_drawn():
-    assert path(drawn(series(Mark.BARS, 0, 10)), "bars") == ["M275 100V0H475V100Z"]
+    assert path(drawn(series(PlotMark.BARS, 0, 10)), "bars") == ["M275 100V0H475V100Z"]
 
 
-@given(any_.lists(any_.none() | any_.floats(0, 10), max_size=20), any_.sampled_from([Mark.AREA, Mark.LINE, Mark.BARS]))
+@given(
+    any_.lists(any_.none() | any_.floats(0, 10), max_size=20),
+    any_.sampled_from([PlotMark.AREA, PlotMark.LINE, PlotMark.BARS]),
+)
 def test_every_mark_stays_in_the_picture(values, mark):
     (text,) = path(drawn(series(mark, *values), size=20), mark.value)
 
     numbers = [float(number) for number in re.findall(r"[\d.]+", text)]
     assert all(0 <= number <= 1000 for number in numbers)
-    assert (text == "") == all(value is None or (value == 0 and mark is Mark.BARS) for value in values)
+    assert (text == "") == all(value is None or (value == 0 and mark is PlotMark.BARS) for value in values)
 
 
 def test_the_picture_has_its_values_as_text_beside_it():
-    picture = drawn(series(Mark.AREA, 1, name="running: 3 now"))
+    picture = drawn(series(PlotMark.AREA, 1, name="running: 3 now"))
 
     assert re.findall(r"<span>([^<]*)</span>", picture) == ["10", "0", "then", "now"]
     assert "running: 3 now</li>" in picture
@@ -81,8 +84,8 @@ def test_the_picture_has_its_values_as_text_beside_it():
 
 
 def test_all_texts_of_a_plot_are_escaped():
-    dots = Series(name=HOSTILE, colour="RUNNING", mark=Mark.DOTS, points=[(0, 1)], titles=[HOSTILE])
-    part = Column(first=0, end=1, text=HOSTILE)
+    dots = Series(name=HOSTILE, colour="RUNNING", mark=PlotMark.DOTS, points=[(0, 1)], titles=[HOSTILE])
+    part = PlotColumn(first=0, end=1, text=HOSTILE)
     picture = drawn(dots, columns=[part], gaps=[part], y_texts=(HOSTILE, HOSTILE), x_texts=(HOSTILE,))
 
     assert "<script" not in picture
@@ -90,7 +93,7 @@ def test_all_texts_of_a_plot_are_escaped():
 
 
 def test_a_picture_needs_neither_script_nor_style():
-    picture = drawn(series(Mark.AREA, 1, name="running"), columns=[Column(first=0, end=1, text="a")])
+    picture = drawn(series(PlotMark.AREA, 1, name="running"), columns=[PlotColumn(first=0, end=1, text="a")])
 
     assert not re.search(r"<script|style=|\son\w+=", picture)
 

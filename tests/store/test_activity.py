@@ -5,7 +5,17 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.access.accounts import Visibility
-from batchq.domain.activity import COARSE, FINE, KEPT, Activity, ActivityKey, ActivitySample, Load, Outcome, bucket_of
+from batchq.domain.activity import (
+    COARSE,
+    FINE,
+    KEPT,
+    Activity,
+    ActivityKey,
+    ActivityLoad,
+    ActivitySample,
+    EndedAs,
+    bucket_of,
+)
 from batchq.domain.container import Resources
 from batchq.domain.enums import Status
 from batchq.ports.activity import ActivityEvents, ActivityQuery
@@ -25,11 +35,11 @@ def store():
 
 def sample(at=NOON, *, machines=None, environments=None, **loads):
     keys = {"ada": ADA, "bob": BOB}
-    found = {keys[user]: Load(running=running, millicpus=1000 * running) for user, running in loads.items()}
+    found = {keys[user]: ActivityLoad(running=running, millicpus=1000 * running) for user, running in loads.items()}
     return ActivitySample(at=at, loads=found, environments=environments or {}, machines=machines)
 
 
-def ended(at=NOON, key=ADA, outcome=Outcome.SUCCEEDED, count=1):
+def ended(at=NOON, key=ADA, outcome=EndedAs.SUCCEEDED, count=1):
     return ActivityEvents(key=key, at=at, outcome=outcome, wait=None, count=count)
 
 
@@ -100,7 +110,7 @@ async def test_the_rows_of_a_bucket_are_bounded(store, monkeypatch):
     """The jobs of further owners are added up, and only callers who see all jobs see them."""
     monkeypatch.setattr(activity, "MAX_KEYS", 3)
     for _ in range(2):
-        loads = {ActivityKey("default", "lab", f"user-{number}"): Load(running=1) for number in range(10)}
+        loads = {ActivityKey("default", "lab", f"user-{number}"): ActivityLoad(running=1) for number in range(10)}
         taken = ActivitySample(at=NOON, loads=loads, environments={}, machines=None)
         await store.record_activity(taken, [ended(key=ActivityKey("default", "lab", "user-9"))], 0)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
-from batchq.domain.activity import ActivityKey, ActivitySample, Load
+from batchq.domain.activity import ActivityKey, ActivityLoad, ActivitySample
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStop
 from batchq.domain.catalog import ConsumableUpdate, EnvironmentName, QuantityOperation
@@ -130,7 +130,9 @@ async def _fill_catalog(store: SqliteStore) -> None:
 
 
 async def _record_activity(store: SqliteStore) -> None:
-    loads = {ActivityKey(QueueName("default"), AccountName("lab"), UserName("ada")): Load(running=1, millicpus=1000)}
+    loads = {
+        ActivityKey(QueueName("default"), AccountName("lab"), UserName("ada")): ActivityLoad(running=1, millicpus=1000)
+    }
     sample = ActivitySample(at=NOON, loads=loads, environments={EnvironmentName("local"): 4000}, machines=resources())
     await store.record_activity(sample, (), 1)
 
