@@ -100,3 +100,5 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     },
 }
 COMMANDS: Final[Mapping[str, Command]] = {name: command for topic in TOPICS.values() for name, command in topic.items()}
+#: Second names of commands, as other programs call them.
+ALIASES: Final[Mapping[str, str]] = {"ls": "list", "ps": "list", "kill": "terminate", "open": "console"}

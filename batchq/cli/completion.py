@@ -14,15 +14,16 @@ from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import STATES
 from batchq.cli.main import CommandParser, subparsers_of
 from batchq.cli.output import write_line
-from batchq.cli.server_requests import LIST_JOBS
+from batchq.cli.server_requests import LIST_GROUPS, LIST_JOBS
 from batchq.domain.ids import short_id
 from batchq.errors import BatchqError
 from batchq.ports.responses.batch import DescribeJobDefinitionsResponse, DescribeJobQueuesResponse
+from batchq.ports.responses.groups import GroupsResponse
 from batchq.ports.responses.jobs import SearchResponse
 
 SHELLS = ("bash", "zsh", "fish")
 TIMEOUT = 0.5  # seconds
-LATEST_JOBS = 20
+LATEST = 20  # jobs, and groups, that are completed
 Values = Mapping[str, str]
 Completer = Callable[..., Values]
 
@@ -105,15 +106,17 @@ def _definitions(parsed_args: Namespace, **_: object) -> Values:
     return _in_time(parsed_args, names)
 
 
-def _jobs(parsed_args: Namespace, **_: object) -> Values:
-    """The caller's latest jobs: the first digits of the ids, with name and status."""
+def _jobs(prefix: str, parsed_args: Namespace, **_: object) -> Values:
+    """The names of the caller's latest groups and jobs; with the first digits of an id, ids too."""
 
-    def jobs(url: str) -> Values:
-        request = {"mine": True, "maxResults": LATEST_JOBS}
-        page = call(url, LIST_JOBS, request, answer=SearchResponse, timeout=TIMEOUT)
-        return {short_id(job.job_id): f"{job.job_name} {job.status}" for job in page.jobs}
+    def names(url: str) -> Values:
+        request = {"mine": True, "maxResults": LATEST}
+        groups = call(url, LIST_GROUPS, request, answer=GroupsResponse, timeout=TIMEOUT).groups
+        jobs = call(url, LIST_JOBS, request | {"ungrouped": True}, answer=SearchResponse, timeout=TIMEOUT).jobs
+        ids = {short_id(job.job_id): f"{job.job_name} {job.status}" for job in jobs} if prefix else {}
+        return ids | {job.job_name: job.status for job in jobs} | {group.group_name: "group" for group in groups}
 
-    return _in_time(parsed_args, jobs)
+    return _in_time(parsed_args, names)
 
 
 def _in_time(parsed_args: Namespace, values: Callable[[str], Values]) -> Values:

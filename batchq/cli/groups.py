@@ -16,7 +16,7 @@ from batchq.cli.quantities import elapsed, format_duration, local_time, now
 from batchq.cli.server_requests import fetch_caller, fetch_explanation, fetch_groups, fetch_jobs, fetch_server_time
 from batchq.cli.tables import Column, print_json, print_list, prints_json, text_column
 from batchq.domain.access.accounts import AccountName, Owner, UserName
-from batchq.domain.enums import ACTIVE, FINISHED, Status, in_order
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
 from batchq.errors import NotFound, UsageError
 from batchq.ports.responses.groups import GroupEndResponse, GroupRow
@@ -197,18 +197,3 @@ def explain_group(args: Namespace, url: str, group_id: str) -> int:
     if first is not None:
         write_line(f"{first.job_name} waits: {sentence}", flush=False)
     return DONE
-
-
-def group_jobs_with_output(url: str, group_ids: Sequence[str], *, follow: bool, limit: int) -> list[str]:
-    """The ids of the jobs of groups whose output is printed: those that run or, without any, those that have ended.
-
-    Oldest first; at most `limit`. Raises NotFound without any.
-    """
-    for statuses in (ACTIVE,) if follow else (ACTIVE, FINISHED):
-        filters = {"groups": list(group_ids), "jobStatuses": in_order(statuses)}
-        page = fetch_jobs(url, filters, limit=limit)
-        if page.jobs:
-            if page.next_token is not None:
-                print_notice(f"the group has more jobs with output; that of {limit} is printed")
-            return [job.job_id for job in reversed(page.jobs)]
-    raise NotFound("no job of the group runs" if follow else "no job of the group has started")

@@ -11,7 +11,7 @@ from batchq.cli.groups import explain_group, group_end_text, show_group
 from batchq.cli.http_client import url_of
 from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
 from batchq.cli.job_columns import state as state_of
-from batchq.cli.job_handles import HELP_ONE, Several, resolve_job, resolve_targets, single
+from batchq.cli.job_handles import HELP_ONE, LATEST, Several, resolve_job, resolve_targets, single
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, format_long_duration, iso_text, local_time, now
 from batchq.cli.server_requests import fetch_explanation, fetch_job
@@ -48,10 +48,10 @@ def add_show(command: ArgumentParser) -> None:
 def add_why(command: ArgumentParser) -> None:
     """Print in a sentence what a job waits for, what it does, or why it has failed.
 
-    batchq why @                your latest job
+    batchq why                  your latest job
     batchq why 8f2c51a7:3       child 3 of an array
     """
-    _add_common(command)
+    command.add_argument("job", metavar="JOB", nargs="?", default=LATEST, help=f"{HELP_ONE}; without it, @")
     command.set_defaults(run=run_why)
 
 

@@ -7,16 +7,14 @@ from threading import Thread
 
 from msgspec import Struct
 
-from batchq.cli.groups import group_jobs_with_output
 from batchq.cli.http_client import TIMEOUT, Patience, url_of
 from batchq.cli.job_handles import Several
-from batchq.cli.job_selection import MAX_IDS, add_selection_flags, ids_of_selection, selection_of
+from batchq.cli.job_selection import MAX_IDS, Filters, add_selection_flags, ids_of_selection, selection_of
 from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
+from batchq.cli.server_requests import fetch_explanation, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
-from batchq.domain.enums import ACTIVE, in_order
-from batchq.domain.ids import short_id
+from batchq.domain.enums import ACTIVE, FINISHED, in_order
 from batchq.domain.times import milliseconds
 from batchq.errors import BatchqError, NotFound, UsageError
 from batchq.ports.responses.jobs import JobRow
@@ -34,16 +32,19 @@ class Log(Struct, frozen=True, kw_only=True):
     """The log of one job that is printed."""
 
     job_id: str
+    name: str
+    has_started: bool
     #: The beginning of each line: `name:3| `, with its colour; empty if only one log is printed.
     prefix: str
 
 
 def add_logs(command: ArgumentParser) -> None:
-    """Print the output of jobs. Of an array: of its running children, 20 at most.
+    """Print the output of jobs. Of an array or a group: of its jobs that run or, without any, of those that ended.
 
     batchq logs @ -f                  follow your latest job, until it ends
     batchq logs 8f2c51a7 --tail 20    the last 20 lines
-    batchq logs sweep:190-194 -f      five children of an array, each line with the name of its job
+    batchq logs sweep                 all children of an array, each line with the name of its job
+    batchq logs sweep:190-194 -f      five children, followed; at most 20
     """
     command.set_defaults(run=run_logs)
     add_selection_flags(command, times=False)
@@ -72,43 +73,51 @@ def run_logs(args: Namespace) -> int:
         _follow_together(args, url, selected)
         return 0
     for log in selected:
+        has_lines = False
         for lines in _pages(args, url, log):
             _print(args, log, lines)
+            has_lines = has_lines or bool(lines)
+        if not has_lines and not log.has_started:
+            print_notice(f"{log.name} does not run: {fetch_explanation(url, log.job_id).sentence}")
     return 0
 
 
 def _selected(args: Namespace, url: str) -> list[Log]:
     """The logs of the given jobs. Raises NotFound and UsageError."""
-    ids = _selected_ids(args, url)
-    rows = [child for row in fetch_rows(url, ids) for child in _with_children(row, url)]
+    selection = selection_of(args, url, several=Several.NEWEST)
+    if selection.keys() == {"groups"}:
+        rows = _with_output(args, url, selection, "group")
+    else:
+        given = fetch_rows(url, ids_of_selection(url, selection, {}))
+        rows = [each for row in given for each in _with_children(args, url, row)]
     if len(rows) > MAX_FOLLOWED and args.follow:
         raise UsageError(f"{len(rows)} jobs are too many to follow; at most {MAX_FOLLOWED}")
     color = uses_color(args.color)
+    prefixes = [_prefix(row, number, color=color) if len(rows) > 1 else "" for number, row in enumerate(rows)]
     return [
-        Log(job_id=row.job_id, prefix=_prefix(row, number, color=color) if len(rows) > 1 else "")
-        for number, row in enumerate(rows)
+        Log(job_id=row.job_id, name=row.job_name, has_started=row.started_at is not None, prefix=prefix)
+        for row, prefix in zip(rows, prefixes, strict=True)
     ]
 
 
-def _selected_ids(args: Namespace, url: str) -> list[str]:
-    selection = selection_of(args, url, several=Several.NEWEST)
-    if selection.keys() != {"groups"}:
-        return ids_of_selection(url, selection, {})
+def _with_children(args: Namespace, url: str, row: JobRow) -> Sequence[JobRow]:
+    """The job, or the children of an array."""
+    return [row] if row.array_size is None else _with_output(args, url, {"parentId": row.job_id}, "array")
+
+
+def _with_output(args: Namespace, url: str, filters: Filters, parent: str) -> Sequence[JobRow]:
+    """The jobs that run or, without any, those that have ended; with `--follow` those that run. In their order.
+
+    `parent`: of the jobs that the filters select, for a message. Raises NotFound without any.
+    """
     most = MAX_FOLLOWED if args.follow else MAX_IDS
-    return group_jobs_with_output(url, selection["groups"], follow=args.follow, limit=most)
-
-
-def _with_children(row: JobRow, url: str) -> Sequence[JobRow]:
-    """The job; of an array, its running children. Raises NotFound if none runs."""
-    if row.array_size is None:
-        return [row]
-    filters = {"parentId": row.job_id, "jobStatuses": in_order(ACTIVE)}
-    page = fetch_jobs(url, filters, limit=MAX_FOLLOWED)
-    if not page.jobs:
-        raise NotFound(f"no child of the array {row.job_id} runs; give a child, as {short_id(row.job_id)}:0")
-    if page.next_token is not None:
-        print_notice(f"more than {MAX_FOLLOWED} children run; the output of {MAX_FOLLOWED} is printed")
-    return sorted(page.jobs, key=lambda child: child.array_index or 0)
+    for statuses in (ACTIVE,) if args.follow else (ACTIVE, FINISHED):
+        page = fetch_jobs(url, filters | {"jobStatuses": in_order(statuses)}, limit=most)
+        if page.jobs:
+            if page.next_token is not None:
+                print_notice(f"the {parent} has more jobs with output; that of {most} is printed")
+            return page.jobs[::-1]
+    raise NotFound(f"no job of the {parent} {'runs' if args.follow else 'has started'}")
 
 
 def _prefix(row: JobRow, number: int, *, color: bool) -> str:

@@ -15,7 +15,7 @@ from inspect import cleandoc
 from typing import Any, NoReturn
 
 from batchq import __version__
-from batchq.cli.command_table import COMMANDS, TOPICS, Output, Target
+from batchq.cli.command_table import ALIASES, COMMANDS, TOPICS, Output, Target
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     batchq = parser()
     if COMPLETION_REQUEST in os.environ:
         import_module("batchq.cli.completion").complete(batchq)
-    args = batchq.parse_args(arguments)
+    args = batchq.parse_args(_expanded(sys.argv[1:] if arguments is None else arguments))
     try:
         if args.command is None:
             batchq.print_help()
@@ -64,6 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         with suppress(OSError):
             flush_output()
+
+
+def _expanded(words: Sequence[str]) -> Sequence[str]:
+    """`help COMMAND` as `COMMAND --help`, and an alias as its command."""
+    first, rest = tuple(words[:1]), words[1:]
+    if first == ("help",):
+        return [*_expanded(rest), "--help"]
+    return [*(ALIASES.get(word, word) for word in first), *rest]
 
 
 class Parser(argparse.ArgumentParser):
@@ -188,7 +196,7 @@ def parser() -> argparse.ArgumentParser:
         prog="batchq",
         usage="batchq COMMAND [flags]",
         description=f"AWS Batch on this machine's Docker engine.\n\n{_command_list()}",
-        epilog=EXIT_STATUSES,
+        epilog=f"{_alias_list()}\n\n{EXIT_STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
@@ -211,6 +219,12 @@ def _command_list() -> str:
         line
         for topic, commands in TOPICS.items()
         for line in (f"{topic}:", *(f"  {name:{width}}  {command.summary}" for name, command in commands.items()))
+    )
+
+
+def _alias_list() -> str:
+    return "other names:\n  " + "; ".join(
+        f"{alias}: {command}" for alias, command in {"help COMMAND": "COMMAND --help", **ALIASES}.items()
     )
 
 

@@ -120,6 +120,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     machine: MachineName | None = None
     #: The account of the job; empty: no account.
     account: str = ""
+    #: The name of the job.
+    job_name: str = ""
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None

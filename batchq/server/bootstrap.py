@@ -25,6 +25,7 @@ from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.access.accounts import Directory
 from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
@@ -82,8 +83,8 @@ class Serving(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Serving]:
-    """Start a server, yield it when it is ready, and stop it at the end. Containers keep running.
+async def serving(settings: Settings, *, outcomes: Outcomes = NO_OUTCOMES) -> AsyncIterator[Serving]:
+    """Start a server, yield it when it is ready, and stop it at the end. `outcomes`: of simulated containers.
 
     Parts stop in the reverse order of their start: the HTTP server, the engine, the database. Raises StartImpossible;
     StoreRefused for the data directory; Unavailable if the port is in use or a file of keys cannot be used.
@@ -98,7 +99,7 @@ async def serving(settings: Settings) -> AsyncIterator[Serving]:
         stack.enter_context(hold_instance(store.instance, settings.data))
         await align(store, clock)
         metrics = Metrics(now=clock.now)
-        runtime = await open_runtime(stack, settings, store.instance, clock=clock, observer=metrics.engine)
+        runtime = await open_runtime(stack, make_runtime(settings, store.instance, clock, outcomes), metrics.engine)
         archive = stack.enter_context(closing(LogFiles(settings.data / "logs")))
         checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
         parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
@@ -169,20 +170,18 @@ def check_engine(settings: Settings) -> None:
         load_cluster(settings.kubernetes)
 
 
-async def open_runtime(
-    stack: AsyncExitStack, settings: Settings, instance: str, *, clock: Clock, observer: Observer
-) -> ContainerRuntime:
-    """The runtime, which is closed with the stack. Raises StartImpossible, also for an unsupported server."""
-    runtime = make_runtime(settings, instance=instance, clock=clock)
+async def open_runtime(stack: AsyncExitStack, runtime: ContainerRuntime, observer: Observer) -> ContainerRuntime:
+    """The runtime, which is closed with the stack. Raises StartImpossible for an unsupported server."""
     stack.push_async_callback(runtime.close)
     await check_server(runtime)
     return ObservedRuntime(runtime, observer)
 
 
-def make_runtime(settings: Settings, *, instance: str, clock: Clock) -> ContainerRuntime:
+def make_runtime(settings: Settings, instance: str, clock: Clock, outcomes: Outcomes) -> ContainerRuntime:
     """Raises StartImpossible for a kubeconfig that cannot be used."""
     if settings.runtime is Runtime.SIMULATED:
-        return SimulatedRuntime(clock=clock, machines=one_machine(host_resources()), network=settings.network)
+        machines = one_machine(host_resources())
+        return SimulatedRuntime(clock=clock, machines=machines, network=settings.network, outcomes=outcomes)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
     if settings.kubernetes is None:
         policy = make_policy(settings)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from batchq.compute.shared import ended_with_host
 from batchq.compute.simulated.container import PlannedCheckpoint, SimulatedContainer, environment_of
-from batchq.compute.simulated.script import read
+from batchq.compute.simulated.script import Outcomes, read
 from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
@@ -47,8 +47,11 @@ class AttemptNetwork(Struct, frozen=True, kw_only=True):
 class SimulatedEngine:
     """A simulated engine. The methods named as those of the runtime port have the same meaning and errors."""
 
-    def __init__(self, now: Callable[[], datetime], network: Network, machines: tuple[Machine, ...]) -> None:
+    def __init__(
+        self, now: Callable[[], datetime], network: Network, machines: tuple[Machine, ...], outcomes: Outcomes
+    ) -> None:
         """`now` returns the current time; `network` is the default of launches."""
+        self._outcomes = outcomes
         #: As the engine reports them.
         self.machines = machines
         self._indexed: tuple[Machine, ...] = ()
@@ -89,7 +92,7 @@ class SimulatedEngine:
         if launch.spec.image in self.missing_images:
             raise ImageMissing(f"No such image: {launch.spec.image}")
         try:
-            script = read(environment_of(launch), launch.tag.attempt)
+            script = read(environment_of(launch), launch.tag.attempt, job_name=launch.job_name, outcomes=self._outcomes)
         except ValueError as error:
             raise StartRefused(f"CannotCreateContainerError: {error}") from error
         container = SimulatedContainer(

@@ -16,6 +16,7 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.engine import SimulatedEngine
+from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
@@ -88,13 +89,14 @@ class SimulatedRuntime:
         machines: tuple[Machine, ...],
         network: Network = Network.SHARED,
         engine_id: str = "simulated",
+        outcomes: Outcomes = NO_OUTCOMES,
     ) -> None:
         """`network` is the default of launches; `engine_id` is the id that `identity` returns."""
         self._identity = engine_id
         self.faults = Faults()
         self._clock = clock
         #: The engine, whose state tests change as operators and other clients of an engine do.
-        self.engine = SimulatedEngine(clock.now, network, machines)
+        self.engine = SimulatedEngine(clock.now, network, machines, outcomes)
         #: What `create` returned, until the start: a start never reaches a later container of the same name.
         self._created: dict[Tag, SimulatedContainer] = {}
         #: Delayed effects, each with the time at which it is executed.

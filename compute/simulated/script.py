@@ -2,11 +2,14 @@
 
 The variable holds a JSON object with the members of `Script`, or a list of such objects, one for each attempt; the last
 one also applies to all later attempts. BATCHQ_SIMULATED_7 is the script of child 7 of an array; children without their
-own variable use BATCHQ_SIMULATED. A job without a script runs for a second and exits 0.
+own variable use BATCHQ_SIMULATED. A job without a variable has the script of its name in `Outcomes`; otherwise the job
+runs for a second and exits 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -64,17 +67,27 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
 _DECODER: Decoder[Script | list[Script]] = Decoder(Script | Annotated[list[Script], Meta(min_length=1)])
 
 
-def read(environment: Mapping[str, str], attempt: int) -> Script:
+Outcomes = Mapping[str, Sequence[Script]]
+"""The scripts of jobs without a variable, one for each attempt, by patterns of job names. The last match applies."""
+NO_OUTCOMES: Outcomes = MappingProxyType({})
+
+
+def read(environment: Mapping[str, str], attempt: int, *, job_name: str, outcomes: Outcomes) -> Script:
     """The script of an attempt. Raises ValueError, with the reason in one line."""
     index = environment.get("AWS_BATCH_JOB_ARRAY_INDEX", "")
     text = environment.get(f"{VARIABLE}_{index}", environment.get(VARIABLE))
     if text is None:
-        return Script()
+        matching = [scripts for pattern, scripts in outcomes.items() if fnmatchcase(job_name, pattern)]
+        return _of_attempt(matching[-1], attempt) if matching else Script()
     try:
         scripts = _scripts(text)
     except ValueError as error:
         raise ValueError(f"{VARIABLE}: {error}") from error
-    return scripts if isinstance(scripts, Script) else scripts[min(attempt, len(scripts)) - 1]
+    return scripts if isinstance(scripts, Script) else _of_attempt(scripts, attempt)
+
+
+def _of_attempt(scripts: Sequence[Script], attempt: int) -> Script:
+    return scripts[min(attempt, len(scripts)) - 1]
 
 
 @lru_cache(maxsize=64)

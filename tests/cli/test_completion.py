@@ -9,6 +9,7 @@ from socket import create_server
 import pytest
 
 from batchq.cli.main import main
+from tests.cli.responses import AT
 from tests.cli.servers import job_id, row
 
 SCRIPT = """
@@ -42,6 +43,18 @@ def complete(tmp_path):
 @pytest.fixture
 def catalog(native):
     native.rows = [row(), row("sim", jobId=job_id("77ab01c9"))]
+    native.groups = [
+        {
+            "groupId": "g-8f2c51a7",
+            "groupName": "fit",
+            "user": "ada",
+            "account": "lab",
+            "createdAt": AT,
+            "size": 2,
+            "submitted": 2,
+            "statusSummary": {},
+        }
+    ]
     native.responses |= {
         "/v1/describejobqueues": {
             "jobQueues": [{"jobQueueName": it, "state": "ENABLED", "priority": 1} for it in ("default", "gpu")]
@@ -62,8 +75,9 @@ def catalog(native):
         ("batchq queue sh", ["show"]),
         ("batchq queue show g", ["gpu"]),
         ("batchq def show ", ["train"]),
-        ("batchq show ", ["77ab01c9", "8f2c51a7"]),
-        ("batchq cancel ", ["77ab01c9", "8f2c51a7"]),
+        ("batchq show ", ["fit", "sim", "train"]),
+        ("batchq cancel s", ["sim"]),
+        ("batchq show 8", ["8f2c51a7"]),
         ("batchq completion z", ["zsh"]),
     ],
 )

@@ -138,6 +138,27 @@ async def test_another_command_of_the_same_name_makes_another_group(batchq):
     assert len(jobs) == 2
 
 
+async def test_the_name_of_a_group_prints_the_output_of_its_jobs(batchq):
+    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0,"prints_environment":["seed"]}]')
+    await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--wait")
+
+    status, lines, _ = await batchq("logs", "fit")
+
+    assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
+
+
+@pytest.mark.parametrize(("command", "first"), [("cancel", "RUNNING"), ("terminate", "FAILED")])
+async def test_the_name_of_a_group_stops_its_jobs(console, batchq, command, first):
+    words = ("--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1", "--jobs", "1")
+    _, ids, _ = await batchq("submit", "busybox", *words)
+    await console.wait_for(ids[0], "RUNNING")
+
+    assert (await batchq(command, "fit"))[0] == 0
+
+    for job_id, status in zip(ids, (first, "FAILED", "FAILED"), strict=True):
+        await console.wait_for(job_id, status)
+
+
 async def test_a_name_that_several_jobs_have_means_the_newest(batchq):
     await batchq("submit", "busybox", "--name", "twice", *LASTS)
     _, (newest,), _ = await batchq("submit", "busybox", "--name", "twice", *LASTS)

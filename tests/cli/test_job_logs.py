@@ -7,7 +7,7 @@ from aiohttp import web
 
 from batchq.cli import http_client, job_logs
 from batchq.cli.job_logs import printable
-from tests.cli.responses import overview
+from tests.cli.responses import explanation, overview
 from tests.cli.servers import batchq, ended, job_id, row
 
 JOB = job_id("8f2c51a7")
@@ -129,15 +129,41 @@ async def test_lines_of_several_jobs_have_their_names(native, capsys, follow):
     ]
 
 
-async def test_of_an_array_the_running_children_are_printed(native, capsys):
-    children = [f"{JOB}:{index}" for index in (3, 7)]
-    native.rows = [row("sweep", "PENDING", arraySize=10)]
-    native.rows += [row("sweep", jobId=it, parentId=JOB, arrayIndex=int(it[-1])) for it in children]
-    native.responses |= {f"/v1/batchq/jobs/{it}/log": log("hello") for it in children}
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+async def test_of_an_array_the_running_children_are_printed(native, capsys, follow):
+    array_of(native, {7: "RUNNING", 5: "SUCCEEDED", 3: "RUNNING"})
 
-    assert await batchq("logs", JOB, "-f") == 0
+    assert await batchq("logs", JOB, *follow) == 0
 
     assert sorted(capsys.readouterr().out.splitlines()) == ["sweep:3| hello", "sweep:7| hello"]
+
+
+async def test_of_an_array_that_has_ended_all_children_are_printed_in_their_order(native, capsys):
+    array_of(native, {7: "FAILED", 3: "SUCCEEDED"})
+
+    assert await batchq("logs", JOB) == 0
+
+    assert capsys.readouterr().out.splitlines() == ["sweep:3| hello", "sweep:7| hello"]
+
+
+def array_of(native, children):
+    """An array with children that have a log, newest first."""
+    native.rows = [row("sweep", "PENDING", arraySize=10)]
+    for index, status in children.items():
+        native.rows.append(row("sweep", status, jobId=f"{JOB}:{index}", parentId=JOB, arrayIndex=index))
+        native.responses[f"/v1/batchq/jobs/{JOB}:{index}/log"] = log("hello")
+
+
+async def test_of_a_job_that_does_not_run_the_reason_is_printed(native, capsys):
+    native.rows = [row("fit", "RUNNABLE", startedAt=None)]
+    native.responses = {
+        f"/v1/batchq/jobs/{JOB}/log": log(),
+        f"/v1/batchq/jobs/{JOB}/why": explanation("Next in queue default.", jobId=JOB),
+    }
+
+    assert await batchq("logs", JOB) == 0
+
+    assert "fit does not run: Next in queue default" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -159,7 +185,7 @@ def test_a_terminal_gets_text_and_colours_only(text, color, shown):
 @pytest.mark.parametrize(
     ("rows", "words", "end"),
     [
-        ([row("sweep", "PENDING", arraySize=10)], [JOB], (1, "no child of the array")),
+        ([row("sweep", "PENDING", arraySize=10)], [JOB], (1, "no job of the array has started")),
         (
             [row(jobId=f"{JOB}:{index}", parentId=JOB) for index in range(21)],
             [f"{JOB}:0-20", "-f"],

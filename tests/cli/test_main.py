@@ -48,6 +48,22 @@ def test_the_page_on_bulk_stops_lists_each_flag_of_terminate(capsys):
     assert documented == accepted - of_all_commands
 
 
+@pytest.mark.parametrize(
+    ("words", "beginning"),
+    [
+        (["help"], "usage: batchq COMMAND"),
+        (["help", "why"], "usage: batchq why"),
+        (["ps", "--help"], "usage: batchq list"),
+        (["help", "kill"], "usage: batchq terminate"),
+    ],
+)
+def test_help_and_the_other_names_of_commands_mean_a_command(capsys, words, beginning):
+    with pytest.raises(SystemExit):
+        main(words)
+
+    assert capsys.readouterr().out.startswith(beginning)
+
+
 # Importing them takes 0.1 to 1 s of CPU; a command that calls a server needs none.
 HEAVY = {
     "aiohttp",

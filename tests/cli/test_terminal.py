@@ -46,12 +46,18 @@ async def test_held_and_stopping_jobs_have_their_state_in_words(native):
     pause = {**stop, "kind": "PAUSE", "finalCheckpointRequested": True}
     held = {"reason": "not yet", "heldAt": 0}
     native.rows = [
-        row("a", "RUNNABLE", hold=held),
-        row("b", "RUNNABLE", hold={**held, "paused": True}),
-        row("c", "RUNNING", stopOrder=pause, hold={**held, "paused": True}),
-        row("d", "RUNNING", stopOrder={**pause, "finalCheckpoint": "epoch-2"}, hold={**held, "paused": True}),
-        row("e", "RUNNING", stopOrder={**stop, "killedAt": 1}),
-        row("f", "RUNNING", stopOrder={**stop, "kind": "CANCEL"}),
+        row("a", "RUNNABLE", jobId=job_id("a"), hold=held),
+        row("b", "RUNNABLE", jobId=job_id("b"), hold={**held, "paused": True}),
+        row("c", "RUNNING", jobId=job_id("c"), stopOrder=pause, hold={**held, "paused": True}),
+        row(
+            "d",
+            "RUNNING",
+            jobId=job_id("d"),
+            stopOrder={**pause, "finalCheckpoint": "epoch-2"},
+            hold={**held, "paused": True},
+        ),
+        row("e", "RUNNING", jobId=job_id("e"), stopOrder={**stop, "killedAt": 1}),
+        row("f", "RUNNING", jobId=job_id("f"), stopOrder={**stop, "kind": "CANCEL"}),
     ]
 
     shown = await batchq("list", "-a", columns=200)

@@ -1,4 +1,4 @@
-"""The state diagram in README, generated from EDGES. `python -m tests.house.diagram` writes it."""
+"""The state diagram in docs/concepts.md, generated from EDGES. `python -m tests.house.diagram` writes it."""
 
 import re
 
@@ -6,7 +6,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.lifecycle.status import EDGES
 from tests.house.rooms import ROOT
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "concepts.md"
 OPENING, CLOSING = "<!-- states -->", "<!-- /states -->"
 BLOCK = re.compile(f"{OPENING}.*{CLOSING}", re.DOTALL)
 
@@ -22,9 +22,9 @@ def diagram():
 def current(text):
     """The text with the current diagram."""
     if not BLOCK.search(text):
-        raise ValueError(f"{README} has no {OPENING} {CLOSING}")
+        raise ValueError(f"{PAGE} has no {OPENING} {CLOSING}")
     return BLOCK.sub(lambda _: diagram(), text)
 
 
 if __name__ == "__main__":
-    README.write_text(current(README.read_text()))
+    PAGE.write_text(current(PAGE.read_text()))

@@ -28,6 +28,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runti
         spec=numbered(task.container(tag.container).spec, tag.node),
         environment=tuple(_environment(job, tag).items()),
         container_id=container.container_id,
+        job_name=job.spec.name,
         machine=container.machine,
         placed_on=attempt_of(job).environment,
         network=network,
