@@ -1,5 +1,6 @@
 """Pictures of the activity of a queue, or of all queues of a caller, in the last 24 hours."""
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
@@ -79,7 +80,8 @@ class PictureCache:
         known = self._pictures.get(key)
         if known is not None and now - known[0] < FRESH_FOR:
             return known[1]
-        drawn = pictures(await parts.activity.activity(queue, caller=caller))
+        activity = await parts.activity.activity(queue, caller=caller)
+        drawn = await asyncio.to_thread(pictures, activity)
         if len(self._pictures) >= MAX_PICTURES:
             self._pictures.clear()
         self._pictures[key] = now, drawn

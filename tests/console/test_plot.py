@@ -1,14 +1,18 @@
 """Plots, and the pictures of the last 24 hours that are drawn by them."""
 
 import re
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as any_
+from msgspec.structs import replace
 
-from batchq.api.console.activity_pictures import pictures
+from batchq.api.console.activity_pictures import FRESH_FOR, PictureCache, pictures
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
+from batchq.domain.access.accounts import Caller
 from batchq.domain.activity import FINE, Activity, ActivityBucket, ActivityLoad, Ends
 from batchq.domain.container import Resources
+from batchq.domain.enums import Role
 from tests.console.world import HOSTILE
 from tests.support.builders import NOON
 
@@ -160,3 +164,27 @@ async def test_a_page_shows_the_pictures_of_its_queue(browser):
 
     assert "Running and waiting jobs, last 24 hours" in overview.text
     assert "running: none recorded" in queue.text
+
+
+async def test_recent_pictures_are_drawn_once_for_callers_who_see_the_same():
+    times, requested = [NOON], []
+    clock = SimpleNamespace(now=lambda: times[-1])
+
+    async def read(queue, *, caller):
+        requested.append((caller.user, queue))
+        return activity([bucket(0, running=len(requested))])
+
+    parts = SimpleNamespace(
+        catalog=SimpleNamespace(queues_of=lambda caller: caller.queues or {"a", "b"}),
+        activity=SimpleNamespace(activity=read),
+    )
+    cache, ada, eve = PictureCache(clock), Caller(user="ada", role=Role.USER), Caller(user="eve", role=Role.USER)
+    barred = replace(ada, queues=frozenset({"b"}))
+
+    first = await cache.of(parts, "a", caller=ada)
+    assert await cache.of(parts, "a", caller=ada) is first
+    for caller, queue in ((eve, "a"), (ada, "b"), (ada, None), (barred, None)):
+        assert await cache.of(parts, queue, caller=caller) is not first
+    assert requested == [("ada", "a"), ("eve", "a"), ("ada", "b"), ("ada", None), ("ada", None)]
+    times.append(NOON + FRESH_FOR)
+    assert await cache.of(parts, "a", caller=ada) is not first
