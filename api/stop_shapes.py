@@ -1,4 +1,4 @@
-"""Stop orders and holds of jobs in responses, in every dialect."""
+"""Stop orders, holds and the use of jobs in responses, in every dialect."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,9 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import latest_order
 from batchq.domain.stop_values import Hold, StopOrder, StopStep
 from batchq.domain.times import milliseconds, optional_milliseconds
+from batchq.domain.use import Use
 from batchq.ports.history import HoldChange
+from batchq.ports.responses.jobs import UseResponse
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 
 
@@ -71,3 +73,16 @@ def hold_change_answer(change: HoldChange | None) -> HoldChangeResponse | None:
     if change is None:
         return None
     return HoldChangeResponse(held=hold_answer(change.hold), released_by=change.released_by or None)
+
+
+def use_answer(use: Use | None) -> UseResponse | None:
+    if use is None:
+        return None
+    return UseResponse(
+        sampled_at=milliseconds(use.sampled_at),
+        cpu_seconds=use.cpu_seconds,
+        peak_memory_bytes=use.peak_memory,
+        working_set_bytes=use.working_set,
+        read_bytes=use.bytes_read,
+        written_bytes=use.bytes_written,
+    )

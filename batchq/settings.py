@@ -1,10 +1,8 @@
 """Settings of `batchq serve`: flags, then BATCHQ_* variables, then the settings file, then the defaults here."""
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +20,7 @@ from pydantic import (
 )
 
 from batchq.domain.catalog import Network
-from batchq.domain.prices import Prices, prices_of
-from batchq.errors import Invalid, StartImpossible
+from batchq.errors import StartImpossible
 
 PREFIX = "BATCHQ_"
 # Prefixes of variables that are not settings: the server URL of commands, the settings file, and secrets of jobs.
@@ -244,6 +241,11 @@ class Settings(BaseModel):
     modelarts_config: Annotated[
         Path | None, _described("TOML file with `obs_root` and `[[engines]]` of the ModelArts API")
     ] = None
+    webhook_hosts: Annotated[
+        tuple[str, ...],
+        _split(","),
+        _described("hosts, as NAME or NAME:PORT, to which webhooks may connect though they are private, also by http"),
+    ] = ()
     retention_days: Annotated[
         float,
         _described(
@@ -386,13 +388,3 @@ def check_variables(variables: Iterable[str]) -> None:
     for name in sorted(variables):
         if name.startswith(PREFIX) and name not in known and not name.startswith(OTHER_VARIABLES):
             raise StartImpossible(f"{name} is not a setting of batchq; is it misspelt?")
-
-
-def load_prices(file: Path | None) -> Prices | None:
-    """The prices of the file; None without a file. Raises StartImpossible for a file that cannot be used."""
-    if file is None:
-        return None
-    try:
-        return prices_of(tomllib.loads(file.read_text(encoding="utf-8"), parse_float=Decimal))
-    except (OSError, ValueError, Invalid) as why:
-        raise StartImpossible(f"the prices in {file} cannot be used: {why}") from why

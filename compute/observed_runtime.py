@@ -1,7 +1,7 @@
 """A container runtime whose calls are measured."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine
+from batchq.domain.use import Use
 from batchq.errors import BatchqError, RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.observer import Observer
@@ -18,7 +19,10 @@ T = TypeVar("T")
 
 
 class ObservedRuntime:
-    """Reports the duration and the outcome of each call to an Observer. Streams of events and logs are not measured."""
+    """Reports the duration and the outcome of each call to an Observer.
+
+    Streams of events and logs are not measured, nor are samples of the use, which are not calls of the engine.
+    """
 
     def __init__(self, runtime: ContainerRuntime, observer: Observer) -> None:
         self._runtime = runtime
@@ -56,6 +60,9 @@ class ObservedRuntime:
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        return await self._runtime.measure(containers, at=at)
 
     async def machines(self) -> tuple[Machine, ...]:
         return await self._measure("machines", self._runtime.machines())

@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from msgspec import to_builtins
+
+from batchq.api.batch import eks
 from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
 from batchq.api.batch.consumable_resources import needs_to_wire
 from batchq.api.batch.context import Answer, BatchRequest
@@ -10,7 +13,7 @@ from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import stop_orders_members
+from batchq.api.stop_shapes import stop_orders_members, use_answer
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
@@ -67,6 +70,7 @@ def job_detail(view: JobView, arns: BatchArns) -> Content:
             **times_to_wire(job),
             "attempts": ended,
             **_work_to_wire(job, registered, arns, ended),
+            **eks.job_members(job, known),
             "arrayProperties": array_to_wire(job),
             "nodeDetails": node_to_wire(job),
             "retryStrategy": retry_to_wire(spec.retry),
@@ -216,6 +220,7 @@ def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) 
             "stoppedAt": run.stopped_at and milliseconds(run.stopped_at),
             "statusReason": run.status_reason,
             "taskProperties": [_task_to_wire(job, run, arns)] if in_tasks else None,
+            "batchq": None if run.use is None else {"use": to_builtins(use_answer(run.use))},
         }
     )
 

@@ -14,6 +14,7 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
 from batchq.api.batch.context import Answer, BatchRequest
+from batchq.api.batch.eks import EksProperties, to_container
 from batchq.api.batch.nodes import EcsProperties, NodeProperties, to_task
 from batchq.api.batch.resources import older_members
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape
@@ -23,7 +24,6 @@ from batchq.api.batch.validation import (
     PageSize,
     Tags,
     Text,
-    Unsupported,
     WireModel,
 )
 from batchq.api.operations.parts import Parts, ServerLimits
@@ -45,6 +45,7 @@ DOCUMENT_MEMBERS = {
     "schedulingPriority",
     "containerProperties",
     "ecsProperties",
+    "eksProperties",
     "nodeProperties",
     "consumableResourceProperties",
     "retryStrategy",
@@ -68,7 +69,7 @@ class RegisterJobDefinition(WireModel):
     timeout: JobTimeout | None = None
     tags: Tags | None = None
     platformCapabilities: list[Literal["EC2", "FARGATE", "MANAGED_INSTANCES"]] | None = None
-    eksProperties: Unsupported | None = None
+    eksProperties: Annotated[EksProperties | None, OmittedIfEmpty] = None
     ecsProperties: Annotated[EcsProperties | None, OmittedIfEmpty] = None
     consumableResourceProperties: ConsumableResourceProperties | None = None
 
@@ -187,7 +188,6 @@ class DefinedWork(Struct, frozen=True, kw_only=True):
 
 def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
     """AWS: a job definition has exactly one kind of properties, which depends on its type."""
-    validation.refuse_unsupported({"eksProperties": given.eksProperties}, validation.KUBERNETES)
     fargate = "FARGATE" in (given.platformCapabilities or ())
     own = consumable_resources.to_needs(given.consumableResourceProperties, arns)
     if given.type == "multinode":
@@ -196,6 +196,12 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
         raise Invalid("nodeProperties can be specified only for a job definition of type multinode.")
     if given.containerProperties is not None and given.ecsProperties is not None:
         raise Invalid("Only one of containerProperties and ecsProperties can be provided.")
+    if given.eksProperties is not None:
+        if given.containerProperties is not None or given.ecsProperties is not None:
+            raise Invalid("eksProperties cannot be used with containerProperties or ecsProperties.")
+        if fargate:
+            raise Invalid("FARGATE is not applicable for eksProperties.")
+        return DefinedWork(nodes=one_container(to_container(given.eksProperties)), needs=own, terms=OverrideTerms())
     if given.ecsProperties is not None:
         task = to_task(given.ecsProperties, on_fargate=fargate)
         return DefinedWork(nodes=one_task(task), needs=own, terms=OverrideTerms(fargate=fargate))
@@ -209,7 +215,7 @@ def _to_work(given: RegisterJobDefinition, arns: BatchArns) -> DefinedWork:
 def _gang(
     given: RegisterJobDefinition, own: tuple[ConsumableRequirement, ...], arns: BatchArns, *, fargate: bool
 ) -> DefinedWork:
-    if given.containerProperties is not None or given.ecsProperties is not None:
+    if given.containerProperties or given.ecsProperties or given.eksProperties:
         raise Invalid("A multinode job definition has the properties of its containers in nodeProperties only.")
     if fargate:
         raise Invalid("multinode is not applicable for Fargate.")
@@ -249,7 +255,7 @@ def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[st
         "status": registered.status.value,
         "parameters": {},
         "tags": dict(registered.tags),
-        "containerOrchestrationType": "ECS",
+        "containerOrchestrationType": "EKS" if "eksProperties" in properties else "ECS",
         "platformCapabilities": ["EC2"],
         **properties,
         "batchq": {**user_to_wire(registered.owner), "author": user_to_wire(registered.author)},

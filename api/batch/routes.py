@@ -36,6 +36,7 @@ from batchq.api.operations.schemas import Additions
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import BatchqError, DefinitionNotFound, Forbidden, Invalid
 from batchq.ports.responses.batch import SubmissionAdditions
+from batchq.ports.responses.jobs import UseResponse
 from batchq.ports.responses.stops import StopOrderResponse
 
 SELF, CATALOG = Permission.SELF, Permission.CATALOG
@@ -174,7 +175,15 @@ class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=
     stop_orders: tuple[StopOrderResponse, ...] = ()
 
 
+class AttemptAdditions(Struct, frozen=True, kw_only=True):
+    """The member `batchq` of an attempt in the answer to DescribeJobs, which AWS does not have."""
+
+    #: What the attempt used; an attempt that was not measured has no member `batchq`.
+    use: UseResponse
+
+
 ADDITIONS: Additions = {
+    ("batch", "AttemptDetail"): AttemptAdditions,
     ("batch", "JobDefinition"): DefinitionAdditions,
     ("batch", "JobDetail"): JobDetailAdditions,
     ("batch", "JobSummary"): JobAdditions,

@@ -13,9 +13,10 @@ from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties, to_needs
 from batchq.api.batch.containers import ContainerOverrides
 from batchq.api.batch.context import Answer, BatchRequest
+from batchq.api.batch.eks import EksPropertiesOverride, to_overrides
 from batchq.api.batch.nodes import EcsPropertiesOverride, NodeOverrides, NodePropertyOverride, TaskContainerOverrides
 from batchq.api.batch.retry_strategy import JobTimeout, RetryStrategyShape, to_retry, to_timeout
-from batchq.api.batch.validation import Integer, Tags, Text, Unsupported, WireModel
+from batchq.api.batch.validation import Integer, Tags, Text, WireModel
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.container import Overrides
 from batchq.domain.enums import DependencyType
@@ -56,7 +57,7 @@ class SubmitJob(WireModel):
     propagateTags: bool | None = None
     timeout: JobTimeout | None = None
     tags: Tags | None = None
-    eksPropertiesOverride: Unsupported | None = None
+    eksPropertiesOverride: EksPropertiesOverride | None = None
     ecsPropertiesOverride: EcsPropertiesOverride | None = None
     consumableResourcePropertiesOverride: ConsumableResourceProperties | None = None
 
@@ -104,7 +105,6 @@ class Spelling(Struct, frozen=True):
 
 def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, key: SubmissionKey | None) -> JobRequest:
     """Translate a request. Raises Invalid and NotFound for what is wrong in any job definition."""
-    validation.refuse_unsupported({"eksPropertiesOverride": given.eksPropertiesOverride}, validation.KUBERNETES)
     definition = arns.definition_named(validation.required(given.jobDefinition, "jobDefinition"))
     if definition is None:
         raise unknown_definition(given.jobDefinition)
@@ -114,6 +114,11 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
         for spelling in SPELLINGS
         if (value := getattr(given, spelling.member)) is not None
     }
+    of_pod = to_overrides(given.eksPropertiesOverride)
+    if of_pod is not None:
+        if attributes.get("overrides") is not None:
+            raise Invalid("Only one of containerOverrides and eksPropertiesOverride can be provided.")
+        attributes["overrides"] = of_pod
     return JobRequest(
         definition_name=definition[0],
         definition_revision=definition[1],

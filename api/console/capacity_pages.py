@@ -17,9 +17,12 @@ from batchq.errors import NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import PageQuery
 from batchq.services.job_views import JobView
+from batchq.services.machines import MachineQuery
 
 MAX_JOBS = 200  # in all environments together
 MAX_RESOURCES = 100  # on a page
+MAX_MACHINES = 50  # on a page
+MACHINE_JOBS = 5  # jobs of one machine
 MAX_HOLDERS = 50  # jobs in each state
 
 pages = PageTable()
@@ -34,9 +37,18 @@ class ResourcesQuery(BaseModel):
     after: Annotated[str, Field(max_length=256)] = ""
 
 
+class EnvironmentsQuery(BaseModel):
+    """A page of the list of machines."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: `MachinePage.next` of the page before; None: the first page.
+    after: Annotated[str, Field(max_length=512)] | None = None
+
+
 @pages.get("/environments", Permission.SELF)
-async def environments_page(parts: Parts, visit: Call[None]) -> Page:
-    """All compute environments with their jobs, as far as the caller may see them."""
+async def environments_page(parts: Parts, visit: Call[EnvironmentsQuery]) -> Page:
+    """All compute environments and machines with their jobs, as far as the caller may see them."""
     caller, environments = visit.caller, parts.overviews.environments()
     names = frozenset(str(overview.environment.name) for overview in environments)
     found = await parts.search.search(
@@ -49,6 +61,10 @@ async def environments_page(parts: Parts, visit: Call[None]) -> Page:
         "more": found.next is not None,
         "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,
+        "after": visit.input.after,
+        "machines": parts.overviews.machines(
+            MachineQuery(after=visit.input.after, limit=MAX_MACHINES, max_jobs=MACHINE_JOBS), caller=caller
+        ),
     }
     return Page(template="environments.html", title="Compute environments", values=values)
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import HEADERS, Page, PageAnswer, PageTable
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
 from batchq.api.http.http import RequestQuery, Word
@@ -25,6 +26,7 @@ from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import shown_status_reason
+from batchq.domain.use import NOT_MEASURED, Use
 from batchq.errors import NotFound
 from batchq.ports.job_search import PageQuery
 
@@ -34,7 +36,9 @@ MAX_REASONS = 20
 MAX_NAMES = 20  # columns of values, and of metrics; the CSV has all
 CSV_PAGE = 1000  # jobs that are read at once for the CSV
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginnings of texts that a spreadsheet would compute
-FIXED = ("name", "state", "exit", "ran", "attempts")
+FIXED = ("name", "state", "exit", "ran", "attempts", "cpu", "memory")
+USED = ("cpu seconds", "peak memory bytes", "working set bytes")  # columns of the CSV
+RESULTS = ("state", "exit code", "reason", "run seconds", "attempts", *USED)
 
 pages = PageTable()
 
@@ -69,8 +73,15 @@ class MemberRow(Struct, frozen=True, kw_only=True):
     #: The run time of its latest attempt in seconds; None: it has not started, or not ended.
     ran: float | None
     attempts: int
+    #: What its latest attempt used; None: it was not measured.
+    use: Use | None
     values: Mapping[str, str]
     metrics: Mapping[str, float]
+
+    @property
+    def unmeasured(self) -> str:
+        """The text for a figure that is not known; empty for a job that has not run."""
+        return "" if self.job.started_at is None else NOT_MEASURED
 
 
 class CsvRow(Struct, frozen=True, kw_only=True):
@@ -79,7 +90,7 @@ class CsvRow(Struct, frozen=True, kw_only=True):
     job_id: str
     name: str
     values: Mapping[str, str]
-    #: State, exit code, reason, run time in seconds, attempts.
+    #: State, exit code, reason, run time in seconds, attempts, CPU time in seconds, bytes of memory.
     results: tuple[object, ...]
     metrics: Mapping[str, float]
 
@@ -114,7 +125,10 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "newer": _query(query, page=query.page - 1) if query.page else None,
         "older": _query(query, page=query.page + 1) if first + PER_PAGE < len(rows) else None,
     }
-    return Page(template="group.html", title=f"Group {group.terms.name}", values=shown)
+    name, counts = group.terms.name, {"running": group.active, "failed": group.failed}
+    if group.ended_at is not None:
+        counts = {"succeeded": group.succeeded, "failed": group.failed}
+    return Page(template="group.html", title=f"Group {name}", values=shown, tab=tab_title(name, counts))
 
 
 @pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF)
@@ -131,7 +145,7 @@ def _csv_text(rows: Sequence[CsvRow]) -> str:
     values, metrics = _names(row.values for row in rows), _names(row.metrics for row in rows)
     text = io.StringIO()
     table = csv.writer(text)
-    table.writerow(["job", "name", *values, "state", "exit code", "reason", "run seconds", "attempts", *metrics])
+    table.writerow(["job", "name", *values, *RESULTS, *metrics])
     for row in rows:
         given = [row.values.get(name, "") for name in values]
         measured = [row.metrics.get(name, "") for name in metrics]
@@ -167,13 +181,15 @@ def member_row(job: Job) -> MemberRow:
         exit_code=None if run is None else run.exit_code,
         ran=None if ran is None else ran.total_seconds(),
         attempts=len(job.all_attempts),
+        use=None if run is None else run.use,
         values=dict(job.spec.parameters),
         metrics=metrics,
     )
 
 
 def _csv_row(row: MemberRow) -> CsvRow:
-    results = (row.job.status.value, row.exit_code, shown_status_reason(row.job), row.ran, row.attempts)
+    used = (None, None, None) if row.use is None else (row.use.cpu_seconds, row.use.peak_memory, row.use.working_set)
+    results = (row.job.status.value, row.exit_code, shown_status_reason(row.job), row.ran, row.attempts, *used)
     return CsvRow(job_id=row.job.id, name=row.job.spec.name, values=row.values, results=results, metrics=row.metrics)
 
 
@@ -195,6 +211,8 @@ def _value(row: MemberRow, key: str) -> str | float | None:
         "exit": lambda: row.exit_code,
         "ran": lambda: row.ran,
         "attempts": lambda: row.attempts,
+        "cpu": lambda: None if row.use is None else row.use.cpu_seconds,
+        "memory": lambda: None if row.use is None else row.use.peak_memory,
     }
     if key in fixed:
         return fixed[key]()
@@ -212,6 +230,7 @@ def _number(value: str | float | None) -> float | None:
 def _columns(query: GroupPageQuery, values: Sequence[str], metrics: Sequence[str]) -> list[GroupColumn]:
     keys = {"name": "Job"} | {f"value.{name}": name for name in values}
     keys |= {"state": "Status", "exit": "Exit code", "ran": "Ran", "attempts": "Attempts"}
+    keys |= {"cpu": "CPU time", "memory": "Peak memory"}
     keys |= {f"metric.{name}": name for name in metrics}
     return [_column(query, key, title) for key, title in keys.items()]
 

@@ -98,7 +98,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "rounded": rounded,
         "statuses": list(Status),
     }
-    return Page(template="job.html", title=job_title(job), values=values)
+    name = job_title(job)
+    return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
 
 
 async def _remaining_checkpoints(parts: Parts, job_id: JobId, caller: Caller) -> Page:

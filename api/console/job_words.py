@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping
 
+from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, StopKind, StopProgress
 from batchq.domain.ids import JobId, node_of, parent_of
-from batchq.domain.job import Job
+from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
+from batchq.domain.lifecycle.views import shown_task
 from batchq.domain.stop_messages import ORDER_WORDS, STEP_WORDS
 from batchq.domain.stop_values import StopStep
+from batchq.domain.use import use_words
 from batchq.ports.history import HistoryEntry, HoldChange
 
 #: A job, or the child `ID:INDEX` of an array.
@@ -19,6 +23,12 @@ def job_title(job: Job) -> str:
     """The name of a job, with the index of a child or node, as `train:3`."""
     child, (_, node) = parent_of(job.id), node_of(job.id)
     return job.spec.name + ("" if child is None else f":{child[1]}") + ("" if node is None else f"#{node}")
+
+
+def tab_title(name: str, counts: Mapping[str, int]) -> str:
+    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count."""
+    shown = [f"{count:,} {word}" for word, count in counts.items() if count] or [f"0 {next(iter(counts))}"]
+    return f"{name}: {', '.join(shown)}" if name else ", ".join(shown)
 
 
 def condition(job: Job) -> str:
@@ -35,6 +45,28 @@ def condition(job: Job) -> str:
     if job.hold is None:
         return ""
     return "paused" if job.hold.paused else "held"
+
+
+def attempt_use_words(job: Job, run: Attempt) -> str:
+    """What an attempt used, beside what the job or node requests; empty for one that has not run."""
+    return _use_words(run, shown_resources(job))
+
+
+def container_use_words(job: Job, container: AttemptContainer) -> str:
+    """What a container used, beside what it requests; empty for one that has not run."""
+    return _use_words(container, task_container_of(job, container).spec.resources)
+
+
+def _use_words(run: Attempt | AttemptContainer, requested: Resources) -> str:
+    if run.started_at is None:
+        return ""
+    vcpus, memory_mib = requested.millicpus / 1000, requested.memory_mib
+    return use_words(run.use, run.started_at, run.stopped_at, vcpus=vcpus, memory_mib=memory_mib)
+
+
+def shown_resources(job: Job) -> Resources:
+    """What a job, or a node, requests."""
+    return job.spec.resources if node_of(job.id)[1] is None else shown_task(job).resources
 
 
 def entry_words(entry: HistoryEntry) -> str:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar, get_origin
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from aiohttp import web
 from jinja2 import Template
@@ -43,6 +43,7 @@ from batchq.errors import BatchqError, Invalid, NotFound, StateChanged, Throttle
 
 UI = "/ui"
 FRAGMENT = "X-Fragment"
+TAB = "X-Tab"  # of a fragment: the title of the tab, in percent-encoding
 LIVE = "live"  # the block that open pages fetch again after changes
 FRAGMENTS = frozenset({LIVE, "dialog", "lines"})  # the blocks that a request may name
 THEMES = frozenset({"light", "dark"})
@@ -84,6 +85,8 @@ class Page(Struct, frozen=True, kw_only=True):
     #: The variables of the template, besides those of every page.
     values: Mapping[str, object] = field(default_factory=dict)
     status: HTTPStatus = HTTPStatus.OK
+    #: The title of the browser's tab, which changes with the live part; empty: `title`.
+    tab: str = ""
 
 
 class Redirect(Struct, frozen=True, kw_only=True):
@@ -222,6 +225,7 @@ async def _render(parts: Parts, visit: Call[Any], page: Page, number: int) -> Fr
     state, sentence = parts.overviews.state(caller=visit.caller)
     values = {
         "title": page.title,
+        "tab": page.tab,
         "caller": visit.caller,
         "has_session": bool(visit.caller.key),
         "server_state": state,
@@ -238,7 +242,7 @@ async def _render(parts: Parts, visit: Call[Any], page: Page, number: int) -> Fr
     console = parts.state(ConsoleState)
     rendered = await console.renderer.render(pieces, user=visit.caller.user)
     console.load.rendered(rendered.seconds)
-    return Fragment(body=rendered.body, tag=f'"{rendered.digest[:32]}"', status=page.status)
+    return Fragment(body=rendered.body, tag=f'"{rendered.digest[:32]}"', status=page.status, tab=page.tab)
 
 
 def _sent(request: web.Request, fragment: Fragment) -> web.Response:
@@ -247,6 +251,8 @@ def _sent(request: web.Request, fragment: Fragment) -> web.Response:
     response = _html(fragment.body, fragment.status)
     response.headers["ETag"] = fragment.tag
     response.headers["Vary"] = f"{FRAGMENT}, Cookie"
+    if fragment.tab:
+        response.headers[TAB] = quote(encoded(fragment.tab))
     return response
 
 

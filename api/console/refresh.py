@@ -217,6 +217,8 @@ class Fragment(Struct, frozen=True, kw_only=True):
     tag: str
     #: Of the page.
     status: HTTPStatus
+    #: The title of the browser's tab; empty: it does not change.
+    tab: str = ""
 
 
 class SharedFragments:

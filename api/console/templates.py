@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from batchq.api.console.job_words import condition, job_title
+from batchq.api.console.job_words import attempt_use_words, condition, container_use_words, job_title
 from batchq.domain import wording
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
@@ -51,6 +51,8 @@ def environment() -> Environment:
         "duration": wording.duration_words,
         "number": wording.number,
         "memory": wording.memory_words,
+        "bytes": wording.bytes_words,
+        "seconds": wording.seconds_words,
         "vcpus": wording.vcpus_words,
         "figure": wording.figure,
         "counted": wording.counted,
@@ -68,6 +70,8 @@ def environment() -> Environment:
         "status_reason": shown_status_reason,
         "static": static_path,
         "took": took,
+        "attempt_use": attempt_use_words,
+        "container_use": container_use_words,
     }
     env.globals["ui"] = env.get_template("macros.html").module
     return env

@@ -15,6 +15,7 @@ from batchq.domain import status_reasons
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.job import Attempt, Job
 from batchq.domain.scheduling.fairshare import Change
+from batchq.domain.use import Use
 from batchq.ports.jobs import StatusChanged
 
 Metric = TypeVar("Metric", Counter, Histogram)
@@ -25,9 +26,9 @@ OTHER = "other"  # the label of all further names
 
 
 class BoundedNames:
-    """Maps the names of queues, environments, accounts or resources to label values: the first MAX_NAMES to themselves.
+    """Maps the names of queues, environments, accounts, resources or machines to label values.
 
-    A name keeps its label until the resource is deleted.
+    The first MAX_NAMES names are mapped to themselves. A name keeps its label until it no longer exists.
     """
 
     def __init__(self) -> None:
@@ -72,6 +73,8 @@ WAIT_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14400, 43200, 86400)
 START_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 RUN_BUCKETS = (1, 5, 15, 60, 300, 900, 3600, 14400, 86400, 604800)
 FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
+RATIO_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
+MIB = 2**20
 MESSAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
 
 
@@ -96,6 +99,17 @@ class EngineMetrics:
         self._signal = start("batchq_stop_signal_seconds", "From the order to stop to the stop signal.")
         self._stop = Children(
             start("batchq_stop_seconds", "From the order to stop to the end of the attempt.", ("how",))
+        )
+        self._cpu = Children(
+            counter("batchq_attempt_cpu_seconds_total", "CPU time of ended attempts that were measured.", queue)
+        )
+        self._memory = Children(
+            histogram(
+                "batchq_attempt_memory_used_ratio",
+                "Working set by requested memory of ended attempts that were measured.",
+                queue,
+                buckets=RATIO_BUCKETS,
+            )
         )
         self._calls = Children(
             counter("batchq_engine_calls_total", "Calls of the container engine.", ("call", "outcome"))
@@ -130,6 +144,8 @@ class EngineMetrics:
         for queue in queues:
             for metric in (self._submitted, self._finished, self._attempts, self._wait, self._run):
                 metric.remove("queue", queue)
+            for used in (self._cpu, self._memory):
+                used.remove("queue", queue)
         for environment in environments:
             self._start.remove("environment", environment)
 
@@ -171,9 +187,17 @@ class EngineMetrics:
         if ended.started_at is not None and ended.stopped_at is not None and not ended.paused:
             result = "succeeded" if outcome == "succeeded" else "failed"
             self._run.of(queue, result).observe(_seconds(ended.started_at, ended.stopped_at))
+        if ended.use is not None:
+            self._observe_use(queue, job, ended.use)
         if job.stop is not None:
             how = "signal" if job.stop.killed_at is None else "kill"
             self._stop.of(how).observe(_seconds(job.stop.ordered_at, now))
+
+    def _observe_use(self, queue: str, job: Job, use: Use) -> None:
+        if use.cpu_seconds is not None:
+            self._cpu.of(queue).inc(use.cpu_seconds)
+        if use.working_set is not None:
+            self._memory.of(queue).observe(use.working_set / (job.spec.resources.memory_mib * MIB))
 
 
 def job_outcome(job: Job) -> str:

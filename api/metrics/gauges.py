@@ -58,8 +58,16 @@ GAUGES = (
         merge=Merge.MAX,
     ),
     Gauge(name="batchq_vcpus", help=f"vCPUs of compute environments: {_KIND}.", labels=("environment", "kind")),
-    Gauge(name="batchq_memory_bytes", help=f"Memory of the machine: {_KIND}.", labels=("kind",)),
-    Gauge(name="batchq_gpus", help=f"GPUs of the machine: {_KIND}.", labels=("kind",)),
+    Gauge(name="batchq_memory_bytes", help=f"Memory of all machines: {_KIND}.", labels=("kind",)),
+    Gauge(name="batchq_gpus", help=f"GPUs of all machines: {_KIND}.", labels=("kind",)),
+    Gauge(
+        name="batchq_machines",
+        help="Machines of the container engine: state is READY, CORDONED (no new jobs) or AWAY (it does not answer).",
+        labels=("state",),
+    ),
+    Gauge(name="batchq_machine_vcpus", help=f"vCPUs of a machine: {_KIND}.", labels=("machine", "kind")),
+    Gauge(name="batchq_machine_memory_bytes", help=f"Memory of a machine: {_KIND}.", labels=("machine", "kind")),
+    Gauge(name="batchq_machine_gpus", help=f"GPUs of a machine with GPUs: {_KIND}.", labels=("machine", "kind")),
     Gauge(
         name="batchq_account_vcpus",
         help="vCPUs of an account: kind is limit (of the account with all below it) or reserved (by its own jobs).",
@@ -90,7 +98,7 @@ GAUGES = (
     ),
 )
 
-_BOUNDED = frozenset({"queue", "environment", "account", "resource"})
+_BOUNDED = frozenset({"queue", "environment", "account", "resource", "machine"})
 
 
 class GaugeCollector(Collector):

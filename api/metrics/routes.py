@@ -25,7 +25,7 @@ from batchq.api.operations.parts import Parts
 
 SHARED_FOR = 1.0  # seconds for which scrapes get the same text
 
-#: Returns the names that exist for a label: `queue`, `environment`, `account` or `resource`.
+#: Returns the names that exist for a label: `queue`, `environment`, `account`, `resource` or `machine`.
 Existing = Callable[[str], Collection[str]]
 
 
@@ -35,7 +35,7 @@ class Metrics:
     def __init__(self, *, now: Callable[[], datetime]) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series and add nothing
         registry = CollectorRegistry()
-        names = {label: BoundedNames() for label in ("queue", "environment", "account", "resource")}
+        names = {label: BoundedNames() for label in ("queue", "environment", "account", "resource", "machine")}
         self.engine = EngineMetrics(registry, names)
         self.requests = RequestMetrics(registry)
         self._gauges = GaugeCollector(names)

@@ -63,14 +63,14 @@ async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
     return await read_input(request, operation)
 
 
-def _failed(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
+def denied_is_403(request: web.Request, operation: Operation, error: BatchqError) -> web.StreamResponse:
     if isinstance(error, Forbidden):
         raise access_denied(error) from None
     return missing_is_404(request, operation, error)
 
 
 admin_operations = OperationTable(
-    [_administration(name, admin) for name, admin in OPERATIONS.items()], read=_read, failed=_failed
+    [_administration(name, admin) for name, admin in OPERATIONS.items()], read=_read, failed=denied_is_403
 )
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104 - names of all addresses, for a browser of this machine

@@ -85,6 +85,9 @@ def group_answer(group: Group) -> GroupRow:
         max_running=group.terms.max_running,
         max_failed=group.terms.max_failed,
         run_seconds=group.run_time.total_seconds(),
+        measured_jobs=group.measured,
+        cpu_seconds=group.cpu_seconds if group.measured else None,
+        peak_memory_bytes=group.peak_memory,
     )
 
 

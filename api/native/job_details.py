@@ -12,7 +12,7 @@ from batchq.api.native.job_search import (
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import stop_order_answer
+from batchq.api.stop_shapes import stop_order_answer, use_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import node_of
@@ -68,8 +68,6 @@ def job_details(view: JobView, arns: JobArns) -> JobDetails:
         image=container.image,
         command=container.command,
         environment=_environment(container),
-        vcpus=spec.resources.millicpus / 1000,
-        memory_mib=spec.resources.memory_mib,
         gpus=spec.resources.gpus,
         containers=tuple(
             _container(container.name, container.spec, essential=container.essential) for container in containers
@@ -111,6 +109,7 @@ def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
         reason=shown_container_reason(attempt),
         status_reason=attempt.status_reason,
         paused=attempt.paused,
+        use=use_answer(attempt.use),
         log_stream_name=log_stream_of(job, attempt, leading_key(job)) if attempt.started_at else None,
         containers=()
         if job.spec.nodes.form is DefinitionForm.CONTAINER
@@ -128,6 +127,7 @@ def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> A
         stopped_at=optional_milliseconds(container.stopped_at),
         exit_code=container.exit_code,
         reason=shown_container_reason(container),
+        use=use_answer(container.use),
         stop_order=None if container.terminated_by is None else stop_order_answer(container.terminated_by),
         log_stream_name=log_stream_of(job, run, container.key) if container.started_at else None,
     )

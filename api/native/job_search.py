@@ -20,7 +20,7 @@ from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import hold_answer, stop_order_answer
+from batchq.api.stop_shapes import hold_answer, stop_order_answer, use_answer
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import Status
 from batchq.domain.explanation.explanation import Explanation, Fact
@@ -82,6 +82,9 @@ def row_members(view: JobView, arns: JobArns) -> dict[str, Any]:
         "attempt": len(job.attempts) + (job.attempt is not None),
         "max_attempts": job.max_attempts,
         "exit_code": None if run is None else run.exit_code,
+        "vcpus": spec.resources.millicpus / 1000,
+        "memory_mib": spec.resources.memory_mib,
+        "use": None if run is None else use_answer(run.use),
         "array_index": None if job.child is None else job.child.index,
         "parent_id": None if job.child is None else job.child.parent,
         **_array_members(job),

@@ -28,6 +28,7 @@ from batchq.services.overview import OverviewService
 from batchq.services.records import AuditRecordService, EventService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
+from batchq.services.webhooks import WebhookService
 from batchq.system.throttling import ConcurrencyLimit
 
 MAX_WAITS = 16  # requests of one user that wait for the end of a job at the same time
@@ -98,6 +99,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     costs: CostService
     budgets: BudgetService
     events: EventService
+    webhooks: WebhookService
     logs: CloudWatchLogs
     #: The streams of `/aws/sagemaker/TrainingJobs`.
     training_logs: TrainingLogStreams

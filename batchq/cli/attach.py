@@ -17,7 +17,7 @@ from typing import NoReturn
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
 from batchq.cli.http_client import Patience
 from batchq.cli.job_logs import printable
-from batchq.cli.job_wait import end_of, exit_status_of, outcome_line
+from batchq.cli.job_wait import end_of, exit_status_of, outcome_line, use_of_row
 from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
@@ -31,12 +31,13 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_log_lines, stream_stops
+from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_job, fetch_log_lines, stream_stops
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.records import GetJobLogResponse
 from batchq.ports.responses.stops import JobLine
 from batchq.system.escapes import escape
@@ -128,6 +129,14 @@ class JobFollower:
         except Invalid:  # the server has no explanation of this job
             return ""
 
+    def use(self) -> tuple[str, ...]:
+        """What the latest attempt used, in words; empty if that was not measured."""
+        try:
+            found = self._patience.call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
+        except Invalid:  # the job was removed
+            return ()
+        return use_of_row(found.job)
+
     def _print_output(self, job: JobDetail, *, ended: int) -> None:
         """Print the next page of the current attempt's output, and go on to the next attempt at its end."""
         try:
@@ -183,7 +192,8 @@ def _log_source(job: JobDetail) -> str:
 
 def _follow(follower: JobFollower) -> int:
     job = follower.follow()
-    end = end_of(job, sentence="" if job.status is Status.SUCCEEDED else follower.sentence())
+    sentence = "" if job.status is Status.SUCCEEDED else follower.sentence()
+    end = end_of(job, sentence=sentence, use=follower.use())
     print_notice(outcome_line(end))
     if job.status is Status.FAILED:
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from batchq.cli.activity import activity_lines, fetch_activity
 from batchq.cli.http_client import Document, call, to_answer, url_of
+from batchq.cli.machines import fetch_machines, print_machines, use_text
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
 from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
@@ -15,6 +16,7 @@ from batchq.cli.tables import (
     Row,
     add_parser,
     flattened,
+    json_of,
     print_fields,
     print_json,
     print_list,
@@ -24,7 +26,7 @@ from batchq.cli.tables import (
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.errors import Invalid, NotFound
 from batchq.ports.responses import batch
-from batchq.ports.responses.server import CapacityResponse, EnvironmentResponse, QueueResponse, VcpusResponse
+from batchq.ports.responses.server import EnvironmentResponse, QueueResponse
 from batchq.system.escapes import escape
 
 NAME_OR_ARN = "name or ARN"
@@ -103,7 +105,9 @@ def add_env(command: ArgumentParser) -> None:
     add_parser(
         subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
     )
-    _show_command(subcommands, "environment_name", "show all settings of an environment", ENVIRONMENTS)
+    summary = "show all settings of an environment, and the machines that run its jobs"
+    show = add_parser(subcommands, "show", summary, _show_environment, prints_list=True)
+    show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
 
 
 def add_def(command: ArgumentParser) -> None:
@@ -183,6 +187,16 @@ def _show_queue(args: Namespace) -> int:
     return status
 
 
+def _show_environment(args: Namespace) -> int:
+    url = url_of(args)
+    environment = _named(url, ENVIRONMENTS, args.environment_name)
+    response = fetch_machines(url, environment["computeEnvironmentName"])
+    _show(args, environment | ({"machines": json_of(response.machines)} if prints_json(args) else {}))
+    if not prints_json(args):
+        print_machines(args, response)
+    return DONE
+
+
 class QueueRow(NamedTuple):
     """A job queue, with its jobs if the caller sees them."""
 
@@ -257,19 +271,14 @@ def _list_environments(args: Namespace) -> int:
     columns: list[Column[EnvironmentRow]] = [
         text_column("ENVIRONMENT", lambda row: row.environment.compute_environment_name, elastic=True),
         _state_column(lambda row: row.environment.state),
-        text_column("VCPUS", lambda row: row.capacity and _use(row.capacity.vcpus), right=True),
-        text_column("MEMORY MIB", lambda row: row.capacity and _use(row.capacity.memory_mib), right=True),
-        text_column("GPUS", lambda row: row.capacity and _use(row.capacity.gpus), right=True),
+        text_column("VCPUS", lambda row: row.capacity and use_text(row.capacity.vcpus), right=True),
+        text_column("MEMORY MIB", lambda row: row.capacity and use_text(row.capacity.memory_mib), right=True),
+        text_column("GPUS", lambda row: row.capacity and use_text(row.capacity.gpus), right=True),
         text_column("STATUS", lambda row: row.environment.status_reason or row.environment.status, elastic=True),
     ]
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
     print_list(args, response, rows, columns)
     return DONE
-
-
-def _use(amounts: VcpusResponse | CapacityResponse) -> str:
-    """`2/8`: what is requested, and the limit; `?` for an unknown one."""
-    return f"{amounts.requested:g}/{'?' if amounts.limit is None else f'{amounts.limit:g}'}"
 
 
 def _list_definitions(args: Namespace) -> int:

@@ -57,6 +57,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
         "console": Command("server_commands", "open the web console in a browser, logged in"),
         "top": Command("top", "show queues, capacity and jobs, refreshed"),
         "events": Command("events", "print status changes of jobs, or follow them"),
+        "webhook": Command("webhooks", "send events of jobs to programs and chats"),
         "wait": Command("job_wait", "wait until jobs have ended", output=Output.LIST),
         "cancel": Command("bulk_stop", "cancel jobs: they do not start, or are not retried"),
         "terminate": Command("bulk_stop", "terminate jobs, also running ones"),

@@ -5,7 +5,6 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from urllib.parse import urlencode
 
-from batchq.cli.groups import group_end_text
 from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
 from batchq.cli.job_selection import (
     add_selection_flags,
@@ -82,7 +81,7 @@ def _filters(args: Namespace, url: str) -> dict[str, str]:
 
 def _text(event: EventResponse) -> str:
     if event.group_end is not None:
-        parts = str(event.number), clock_time(local_time(event.at)), group_end_text(event.group_end)
+        parts = str(event.number), clock_time(local_time(event.at)), event.group_end.text
         return "  ".join(map(escape, parts))
     attempt = f" (attempt {event.attempt})" if event.attempt is not None else ""
     reason = f": {event.status_reason}" if event.status_reason is not None else ""

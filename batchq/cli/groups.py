@@ -18,8 +18,9 @@ from batchq.cli.tables import Column, print_json, print_list, prints_json, text_
 from batchq.domain.access.accounts import AccountName, Owner, UserName
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
+from batchq.domain.wording import bytes_words, counted, seconds_words
 from batchq.errors import NotFound, UsageError
-from batchq.ports.responses.groups import GroupEndResponse, GroupRow
+from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.jobs import JobRow
 
 SAME_COMMAND = 15 * 60_000  # milliseconds within which the same command continues its group
@@ -75,11 +76,6 @@ def _group_id(tags: Mapping[str, str], owner: Owner) -> str:
     terms = group_terms(tuple(tags.items()), owner)
     assert terms is not None, "the tags name no group"
     return terms.id
-
-
-def group_end_text(end: GroupEndResponse) -> str:
-    """`group fit ended: 197 succeeded, 3 failed, 0 stopped`."""
-    return f"group {end.group_name} ended: {end.succeeded} succeeded, {end.failed} failed, {end.stopped} stopped"
 
 
 def fetch_group(url: str, group_id: str) -> GroupRow:
@@ -149,6 +145,11 @@ def show_group(args: Namespace, url: str, group_id: str) -> int:
         print_json(args, {"group": group, "jobs": list(page.jobs)})
         return DONE
     write_line(summary_line(group_progress(group)), flush=False)
+    if group.cpu_seconds is not None:
+        measured = counted(group.measured_jobs, "measured job")
+        write_line(f"CPU time: {seconds_words(group.cpu_seconds)} of {measured}", flush=False)
+    if group.peak_memory_bytes is not None:
+        write_line(f"peak memory of a job: {bytes_words(group.peak_memory_bytes)}", flush=False)
     for label, limit in (("max running", group.max_running), ("max failed", group.max_failed)):
         if limit is not None:
             write_line(f"{label}: {limit}", flush=False)
@@ -160,11 +161,11 @@ def show_group(args: Namespace, url: str, group_id: str) -> int:
 
 
 def _columns(jobs: Sequence[JobRow]) -> list[Column[JobRow]]:
-    """The job, its values, its state, its exit code and its run time."""
+    """The job, its values, its state, its exit code, its run time, its CPU time and its most memory."""
     names = list(dict.fromkeys(name for job in jobs for name in job.parameters))
-    job, name, state, exit_code = job_columns(now(), ("job", "name", "state", "exit"))
+    job, name, state, exit_code, *use = job_columns(now(), ("job", "name", "state", "exit", "cpu", "memory"))
     values = [text_column(each.upper(), _value_of(each), elastic=True) for each in names]
-    return [job, name, *values, state, exit_code, text_column("RAN", _run_time)]
+    return [job, name, *values, state, exit_code, text_column("RAN", _run_time), *use]
 
 
 def _value_of(name: str) -> Callable[[JobRow], object]:

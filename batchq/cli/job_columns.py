@@ -8,8 +8,10 @@ from batchq.cli.tables import Column, text_column, time_column
 from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import ORDER_WORDS
+from batchq.domain.use import Use
+from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import UsageError
-from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
@@ -43,10 +45,37 @@ def _all_columns(present: datetime) -> list[Column[JobRow]]:
         text_column("PRIORITY", lambda job: job.priority, right=True),
         text_column("ATTEMPT", lambda job: job.attempt, right=True),
         text_column("EXIT", lambda job: job.exit_code, right=True),
+        _use_column("CPU", "cpu_seconds", seconds_words),
+        _use_column("MEMORY", "peak_memory_bytes", lambda value: bytes_words(int(value))),
         time_column("CREATED", lambda job: job.created_at, present=present),
         time_column("STARTED", lambda job: job.started_at, present=present),
         time_column("ENDED", lambda job: job.stopped_at, present=present),
     ]
+
+
+def _use_column(title: str, figure: str, words: Callable[[float], str]) -> Column[JobRow]:
+    """A figure of what the latest attempt used; empty if it was not measured. `figure`: a member of UseResponse."""
+
+    def render(job: JobRow, shown: Callable[[float], str]) -> str:
+        value = None if job.use is None else getattr(job.use, figure)
+        return "" if value is None else shown(value)
+
+    return Column(title=title, full=lambda job: render(job, str), short=lambda job: render(job, words), right=True)
+
+
+def use_of(answer: UseResponse | None) -> Use | None:
+    """What was used, from an answer; None: not measured."""
+    at = None if answer is None else local_time(answer.sampled_at)
+    if answer is None or at is None:
+        return None
+    return Use(
+        sampled_at=at,
+        cpu_seconds=answer.cpu_seconds,
+        peak_memory=answer.peak_memory_bytes,
+        working_set=answer.working_set_bytes,
+        bytes_read=answer.read_bytes,
+        bytes_written=answer.written_bytes,
+    )
 
 
 def state(job: JobRow) -> str:

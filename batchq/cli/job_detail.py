@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from batchq.cli.groups import explain_group, group_end_text, show_group
+from batchq.cli.groups import explain_group, show_group
 from batchq.cli.http_client import url_of
-from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order
+from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order, use_of
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_handles import HELP_ONE, LATEST, Several, resolve_job, resolve_targets, single
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
@@ -28,6 +28,8 @@ from batchq.cli.tables import (
 )
 from batchq.domain.enums import FINISHED, StopProgress
 from batchq.domain.stop_messages import STEP_WORDS
+from batchq.domain.use import NOT_MEASURED, use_words
+from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import Invalid
 from batchq.ports.responses import job_details
 from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
@@ -162,6 +164,9 @@ def _container(job: job_details.JobDetails) -> Iterator[Field]:
     amounts = ((job.vcpus, "vCPU"), (job.memory_mib, "MiB memory"), (job.gpus, "GPU"))
     if sizes := [f"{amount:g} {unit}" for amount, unit in amounts if amount]:
         yield "requires", ", ".join(sizes)
+    if started := local_time(job.started_at):
+        stopped, use = local_time(job.stopped_at), use_of(job.use)
+        yield "used", use_words(use, started, stopped, vcpus=job.vcpus, memory_mib=job.memory_mib)
     for variable in job.environment:
         yield "environment", f"{variable.name}={variable.value}"
     if job.timeout_seconds:
@@ -211,9 +216,26 @@ def _attempt_columns() -> list[Column[job_details.AttemptResponse]]:
         text_column("EXIT", lambda attempt: attempt.exit_code, right=True),
         Column(title="STARTED", full=lambda attempt: iso_text(local_time(attempt.started_at)), short=_started),
         Column(title="TOOK", full=_took),
+        Column(title="CPU", full=_cpu),
+        Column(title="PEAK", full=_peak),
         text_column("REASON", lambda attempt: attempt.reason or attempt.status_reason, elastic=True),
         text_column("LOG STREAM", lambda attempt: attempt.log_stream_name, elastic=True),
     ]
+
+
+def _cpu(attempt: job_details.AttemptResponse) -> str:
+    seconds = None if attempt.use is None else attempt.use.cpu_seconds
+    return _unmeasured(attempt) if seconds is None else seconds_words(seconds)
+
+
+def _peak(attempt: job_details.AttemptResponse) -> str:
+    peak = None if attempt.use is None else attempt.use.peak_memory_bytes
+    return _unmeasured(attempt) if peak is None else bytes_words(peak)
+
+
+def _unmeasured(attempt: job_details.AttemptResponse) -> str:
+    """The text for a figure that is not known; empty for an attempt that has not run."""
+    return "" if attempt.started_at is None else NOT_MEASURED
 
 
 def _started(attempt: job_details.AttemptResponse) -> str:
@@ -268,7 +290,7 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 def _history_reason(entry: HistoryEntryResponse) -> str:
     """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
     if entry.group_end is not None:
-        return group_end_text(entry.group_end)
+        return entry.group_end.text
     if entry.hold is not None:
         return _render_hold_change(entry.hold)
     return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from batchq.cli.job_handles import parse_handle
 from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
+from batchq.domain.webhooks import NOTIFY_TAG
 from batchq.errors import UsageError
 
 MARK = "#BATCHQ"
@@ -88,6 +89,7 @@ def add_job_flags(command: ArgumentParser) -> None:
     flag("--group", metavar="NAME", help="group of the job; with --each a new group of the job's name is the default")
     flag("--max-running", type=parse_count, metavar="N", help="let at most N jobs of the group run at the same time")
     flag("--max-failed", type=parse_count, metavar="N", help="cancel the others when N jobs of the group have failed")
+    flag("--notify", metavar="WEBHOOK", help="send the end of the job, or of its group, to your webhook of this name")
     flag("--array", type=parse_count, metavar="N", help="submit an array job with N children, 2 to 10000")
     flag(
         "--after",
@@ -103,6 +105,8 @@ def job_request(args: Namespace, *, queue: str, command: Sequence[str]) -> Reque
     request = changes(args, command=command) | {"jobQueue": queue}
     if args.create_host_paths:
         request["tags"] = request.get("tags", {}) | {CREATE_HOST_PATHS_TAG: "true"}
+    if args.notify is not None:
+        request["tags"] = request.get("tags", {}) | {NOTIFY_TAG: args.notify}
     if args.array is not None:
         request["arrayProperties"] = {"size": args.array}
     if args.after:

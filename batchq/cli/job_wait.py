@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
-from batchq.cli.job_columns import ended_reason, reason_of_row
+from batchq.cli.job_columns import ended_reason, reason_of_row, use_of
 from batchq.cli.job_selection import (
     STATES,
     Filters,
@@ -38,6 +38,7 @@ from batchq.cli.quantities import elapsed, format_long_duration, local_time, par
 from batchq.cli.server_requests import fetch_jobs, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.use import main_use_words
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
 from batchq.ports.responses.jobs import JobRow
@@ -196,6 +197,8 @@ class JobEnd(Struct, frozen=True, kw_only=True):
     exit_code: int | None
     is_array: bool
     was_terminated: bool
+    #: What its latest attempt used, as `peak 812 of 1,024 MiB`; empty if that was not measured.
+    use: tuple[str, ...] = ()
     #: The children of an array in each status.
     children: Counter[str]
 
@@ -211,12 +214,21 @@ def end_of_row(row: JobRow) -> JobEnd:
         exit_code=row.exit_code,
         is_array=row.array_size is not None,
         was_terminated=row.stop_order is not None and row.stop_order.kind is StopKind.TERMINATE,
+        use=use_of_row(row),
         children=_children_of(row),
     )
 
 
-def end_of(job: JobDetail, *, sentence: str) -> JobEnd:
-    """`sentence`: the server's explanation; empty: none."""
+def use_of_row(row: JobRow) -> tuple[str, ...]:
+    """What the latest attempt used, in words; empty if that was not measured."""
+    use, started = use_of(row.use), local_time(row.started_at)
+    if use is None or started is None:
+        return ()
+    return tuple(main_use_words(use, started, vcpus=row.vcpus, memory_mib=row.memory_mib))
+
+
+def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = ()) -> JobEnd:
+    """`sentence`: the server's explanation; empty: none. `use`: as `use_of_row`."""
     code, array = job.attempts[-1].container.exit_code if job.attempts else None, job.array_properties
     return JobEnd(
         name=job.job_name,
@@ -228,6 +240,7 @@ def end_of(job: JobDetail, *, sentence: str) -> JobEnd:
         exit_code=code,
         is_array=array.size is not None,
         was_terminated=job.is_terminated,
+        use=use,
         children=_count_children(job.status, array.size, array.status_summary),
     )
 
@@ -250,7 +263,8 @@ def exit_status_of(end: JobEnd) -> int:
 
 
 def outcome_line(end: JobEnd) -> str:
-    """`train FAILED after 11 min 57 s: exit code 1: Essential container in task exited`, and children of an array."""
+    """`train SUCCEEDED after 42 s; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB`, why it failed, and children of an array."""
     started, stopped = local_time(end.started_at), local_time(end.stopped_at)
     took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
-    return f"{end.name} {end.status}{took}{end.why and f': {end.why}'}{_children_text(end.children)}"
+    used = "".join(f"; {part}" for part in end.use)
+    return f"{end.name} {end.status}{took}{used}{end.why and f': {end.why}'}{_children_text(end.children)}"

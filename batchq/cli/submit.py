@@ -31,7 +31,9 @@ from batchq.cli.server_requests import (
 )
 from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_axes, submit_sweep
 from batchq.cli.tables import json_of
+from batchq.cli.webhooks import require_own_webhook
 from batchq.domain.ids import short_id
+from batchq.domain.webhooks import NOTIFY_TAG
 from batchq.errors import Invalid, UsageError
 from batchq.services.client_requests import (
     Volume,
@@ -67,8 +69,10 @@ class JobPlan(Struct, frozen=True, kw_only=True):
     def resolved(self, url: str) -> Request:
         """The whole SubmitJob request; the definition of an image is registered if it does not exist.
 
-        Raises UsageError and NotFound for a job of `--after`, and the errors of `call`.
+        Raises UsageError and NotFound for a job of `--after` or a webhook of `--notify`, and the errors of `call`.
         """
+        if webhook := self.request.get("tags", {}).get(NOTIFY_TAG):
+            require_own_webhook(url, webhook)
         if self.definition:
             _name_author(url, self.definition)
         definition = self.definition or find_or_register(url, image=self.image, volumes=self.volumes, user=self.user)

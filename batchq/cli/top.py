@@ -9,7 +9,7 @@ from batchq.cli.job_selection import Filters, add_selection_flags, selection_of
 from batchq.cli.output import is_terminal, write_line
 from batchq.cli.quantities import now
 from batchq.cli.tables import print_lines, print_rows
-from batchq.cli.top_view import TopServer, TopState, View, group_lines, summary_lines
+from batchq.cli.top_view import TopServer, TopState, View, summary_lines
 from batchq.system.escapes import escape
 
 PICTURE_ROWS = 20  # jobs of each view without a terminal
@@ -46,8 +46,7 @@ def print_picture(server: TopServer, selection: Filters) -> int:
         state.view = view
         snapshot = server.snapshot(state.filters(), limit=PICTURE_ROWS)
         if number == 0:
-            summary = summary_lines(snapshot.overview, present)
-            for line in (*summary, *snapshot.activity, *group_lines(snapshot.groups)):
+            for line in summary_lines(snapshot, present):
                 write_line(escape(line))
         write_line("")
         write_line(view.value.upper())

@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Footer, Input, Label, Static
 from batchq.cli.job_columns import job_columns
 from batchq.cli.job_selection import Filters
 from batchq.cli.quantities import now
-from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, group_lines, summary_lines
+from batchq.cli.top_view import TopServer, TopSnapshot, TopState, View, summary_lines
 from batchq.errors import BatchqError
 from batchq.ports.responses.jobs import JobRow
 from batchq.system.escapes import escape
@@ -138,7 +138,7 @@ class TopApp(App[None]):
             return
         self.state.received(snapshot)
         present = now()
-        lines = [*summary_lines(snapshot.overview, present), *snapshot.activity, *group_lines(snapshot.groups)]
+        lines = summary_lines(snapshot, present)
         self.query_one("#summary", Static).update(
             Text("\n".join(map(escape, lines)), no_wrap=True, overflow="ellipsis")
         )

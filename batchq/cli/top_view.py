@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from batchq.cli.activity import ActivityReader, load_lines
 from batchq.cli.http_client import Document, call
 from batchq.cli.job_selection import Filters
+from batchq.cli.machines import MIB, fetch_first_machines, machine_lines, usage_bar
 from batchq.cli.progress import group_progress, summary_line
 from batchq.cli.quantities import format_duration, local_time
 from batchq.cli.server_requests import (
@@ -26,14 +27,13 @@ from batchq.ports.responses import server
 from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.machines import MachinesResponse
 
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
-BAR_WIDTH = 10  # characters
 MAX_QUEUES = 6  # lines of queues above the table
 FUTURE = 86_400_000  # milliseconds: no group has ended by then
 MAX_FAILURES = 2  # groups of failures in the line
-MIB = 1024  # MiB of a GiB
 LOG_LINES = 200  # of the end of a log
 TIMEOUT = 10.0  # seconds for the end of a log
 STOP_PATHS: Mapping[str, str] = {"cancel": "/v1/canceljob", "terminate": "/v1/terminatejob"}
@@ -62,6 +62,8 @@ class TopSnapshot(Struct, frozen=True, kw_only=True):
     rows: tuple[JobRow, ...]
     #: The unfinished groups.
     groups: tuple[GroupRow, ...] = ()
+    #: The first machines.
+    machines: MachinesResponse
     #: Lines about the activity of the last day.
     activity: tuple[str, ...] = ()
 
@@ -82,6 +84,7 @@ class TopServer:
             rows=fetch_jobs(self.url, filters, limit=limit).jobs,
             groups=tuple(groups),
             activity=tuple(load_lines(self._activity.read())),
+            machines=fetch_first_machines(self.url),
         )
 
     def describe(self, what: str, job_id: str) -> list[str]:
@@ -135,7 +138,7 @@ class TopState:
 
     def received(self, snapshot: TopSnapshot) -> None:
         """Record a response: without a change the requests become rarer."""
-        seen = replace(snapshot.overview, at=0), snapshot.rows
+        seen = replace(snapshot.overview, at=0), snapshot.rows, snapshot.machines
         self._equal = self._equal + 1 if seen == self._last else 0
         self._last = seen
 
@@ -145,13 +148,17 @@ class TopState:
         return SLOW if self._equal >= CALM_AFTER else FAST
 
 
-def summary_lines(overview: server.OverviewResponse, present: datetime) -> list[str]:
-    """The lines above the table: the engine, the queues, the capacity and the failures. Not yet escaped."""
+def summary_lines(snapshot: TopSnapshot, present: datetime) -> list[str]:
+    """The lines above the table: the engine, queues, capacity, machines, failures, activity, groups. Not yet escaped."""
+    overview = snapshot.overview
     return [
         f"{overview.engine.sentence}  {overview.user} ({overview.role.lower()})",
         *queue_lines(overview.queues, present),
         *capacity_lines(overview.capacity),
+        *machine_lines(snapshot.machines, present),
         *failure_lines(overview.failed),
+        *snapshot.activity,
+        *group_lines(snapshot.groups),
     ]
 
 
@@ -186,22 +193,15 @@ def _sum(queue: server.QueueResponse, view: View) -> int:
 
 
 def capacity_lines(environments: Sequence[server.EnvironmentResponse]) -> list[str]:
-    """A line for each compute environment: vCPUs; and one for the machine: memory and GPUs, which all of them share."""
-    lines = [f"{environment.compute_environment:<16} vCPUs {_usage(environment.vcpus)}" for environment in environments]
+    """A line for each compute environment: vCPUs; and one for memory and GPUs, which all of them share."""
+    lines = [
+        f"{environment.compute_environment:<16} vCPUs {usage_bar(environment.vcpus)}" for environment in environments
+    ]
     if environments:
         memory, gpus = environments[0].memory_mib, environments[0].gpus
-        parts = [f"memory {_usage(memory, unit=MIB)} GiB", *([f"GPUs {_usage(gpus)}"] if gpus.limit else [])]
-        lines.append(f"{'machine':<16} {'   '.join(parts)}")
+        parts = [f"{usage_bar(memory, unit=MIB)} GiB", *([f"GPUs {usage_bar(gpus)}"] if gpus.limit else [])]
+        lines.append(f"{'memory':<16} {'   '.join(parts)}")
     return lines
-
-
-def _usage(amounts: server.VcpusResponse | server.CapacityResponse, *, unit: int = 1) -> str:
-    """`6.5 of 8 [########..]`; without a known limit, only what is requested."""
-    requested, limit = amounts.requested / unit, amounts.limit
-    if not limit:
-        return f"{requested:.3g}"
-    filled = min(BAR_WIDTH, round(BAR_WIDTH * amounts.requested / limit))
-    return f"{requested:.3g} of {limit / unit:.3g} [{'#' * filled}{'.' * (BAR_WIDTH - filled)}]"
 
 
 def failure_lines(failed: server.FailuresResponse) -> list[str]:

@@ -45,6 +45,16 @@ class DependencyType(StrEnum):
     N_TO_N = "N_TO_N"
 
 
+class MachineState(StrEnum):
+    """Whether a machine takes new jobs. The order is that of lists: what may need an operator comes first."""
+
+    #: It does not answer the engine: it gets no new job, and its jobs may still run.
+    AWAY = "AWAY"
+    #: It answers, and is excluded from new jobs. Its jobs continue.
+    CORDONED = "CORDONED"
+    READY = "READY"
+
+
 class AttemptContainerState(StrEnum):
     """The state of one container of an attempt with several."""
 
@@ -179,6 +189,67 @@ class Role(StrEnum):
     USER = "USER"
     OPERATOR = "OPERATOR"
     ADMIN = "ADMIN"
+
+
+class EventKind(StrEnum):
+    """What an event of a job is about: a status that the job entered, or another change."""
+
+    SUBMITTED = "SUBMITTED"
+    PENDING = "PENDING"
+    RUNNABLE = "RUNNABLE"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    #: A step of an order to stop the job.
+    STOP_ORDER = "STOP_ORDER"
+    #: The job was held or paused, or was released or resumed.
+    HOLD = "HOLD"
+    #: The group of the job ended with it.
+    GROUP_ENDED = "GROUP_ENDED"
+
+
+class WebhookFormat(StrEnum):
+    """The body of a webhook's requests."""
+
+    #: Standard Webhooks: JSON with a signature.
+    STANDARD = "STANDARD"
+    SLACK = "SLACK"
+    DISCORD = "DISCORD"
+    NTFY = "NTFY"
+    MATRIX = "MATRIX"
+
+
+class WebhookState(StrEnum):
+    """Whether a webhook delivers."""
+
+    ENABLED = "ENABLED"
+    #: The last try failed; it is repeated.
+    RETRYING = "RETRYING"
+    #: Nothing is delivered until the webhook is enabled.
+    DISABLED = "DISABLED"
+
+
+class DeliveryKind(StrEnum):
+    """What a delivery of a webhook is about."""
+
+    EVENT = "EVENT"
+    #: An event for another time.
+    AGAIN = "AGAIN"
+    #: Events may be missing.
+    GAP = "GAP"
+
+
+class DeliveryVerdict(StrEnum):
+    """How a try of a delivery ended."""
+
+    DELIVERED = "DELIVERED"
+    #: The endpoint does not accept the content.
+    REJECTED = "REJECTED"
+    #: The endpoint could not be reached, or does not work.
+    FAILED = "FAILED"
+    #: The endpoint wants no more events.
+    GONE = "GONE"
 
 
 def in_order(statuses: Iterable[Status]) -> tuple[Status, ...]:

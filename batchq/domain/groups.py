@@ -39,6 +39,11 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
     uncreated: int = 0
     #: The sum of the run times of the jobs that succeeded.
     run_time: timedelta = timedelta()
+    #: How many jobs have ended whose last attempt's CPU time was measured, and the sum of these CPU times.
+    measured: int = 0
+    cpu_seconds: float = 0.0
+    #: The most memory in bytes of the last attempt of any job, also of one that was replaced; None: not measured.
+    peak_memory: int | None = None
     #: When the last job of the group ended; None: some are unfinished.
     ended_at: datetime | None = None
 
@@ -131,6 +136,7 @@ def is_gated(job: Job) -> bool:
 
 def group_after(group: Group, changes: Iterable[MemberChange], now: datetime) -> Group:
     """The group after these changes. It ends with its last job, and continues with a new one."""
+    changes = tuple(changes)
     counts, stopped, uncreated, run_time = group.counts, group.stopped, group.uncreated, group.run_time
     for change in changes:
         before, after = _member(change.before), _member(change.after)
@@ -140,8 +146,22 @@ def group_after(group: Group, changes: Iterable[MemberChange], now: datetime) ->
         uncreated += _uncreated(change.after) - _uncreated(change.before)
         run_time += _run_time(after) - _run_time(before)
     changed = replace(group, counts=counts, stopped=stopped, uncreated=uncreated, run_time=run_time)
+    changed = _with_use(changed, changes)
     is_over = changed.unfinished == 0 and changed.submitted >= (group.terms.size or 0)
     return replace(changed, ended_at=(group.ended_at or now) if is_over else None)
+
+
+def _with_use(group: Group, changes: Iterable[MemberChange]) -> Group:
+    """The group with what its ended jobs used."""
+    measured, cpu_seconds, peaks = group.measured, group.cpu_seconds, [group.peak_memory]
+    for change in changes:
+        for job, sign in ((change.before, -1), (change.after, 1)):
+            use = None if job is None or job.status not in FINISHED or not job.attempts else job.attempts[-1].use
+            if use is not None and use.cpu_seconds is not None:
+                measured, cpu_seconds = measured + sign, cpu_seconds + sign * use.cpu_seconds
+            peaks.append(None if use is None else use.peak_memory)
+    peak = max((peak for peak in peaks if peak is not None), default=None)
+    return replace(group, measured=measured, cpu_seconds=cpu_seconds if measured else 0.0, peak_memory=peak)
 
 
 def _member(job: Job | None) -> Job | None:

@@ -26,6 +26,7 @@ from batchq.domain.status_counts import StatusCounts
 from batchq.domain.stop_values import STOPS_ATTEMPT, ChildOrder, Hold, SignalStep, StopOrder
 from batchq.domain.task import Nodes
 from batchq.domain.training import CheckpointRules, MetricRule, MetricValue, TrainingPlan
+from batchq.domain.use import Use, total_use
 
 
 class ExitRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,6 +121,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rerun_of: JobId | None = None
     #: None: the job is in no group.
     group: GroupTerms | None = None
+    #: The webhook of the owner that receives the end of the job, from the tag `batchq:notify`; None: no webhook.
+    notify: str | None = None
 
     @property
     def reports_metrics(self) -> bool:
@@ -188,6 +191,8 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created, as its mounts name them.
     created_host_paths: tuple[str, ...] = ()
+    #: What it used as of the last sample that was saved; None: not measured.
+    use: Use | None = None
 
     @property
     def node(self) -> int:
@@ -234,6 +239,11 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     forbidden: bool = False
     #: The last value of each metric, by name, once the log of an attempt of a training job is complete.
     metrics: tuple[tuple[str, MetricValue], ...] = ()
+
+    @property
+    def use(self) -> Use | None:
+        """What its containers used together; None if one that has run was not measured, or before any runs."""
+        return total_use([container.use for container in self.containers if container.started_at is not None])
 
 
 class ArrayChild(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
+from batchq.domain.enums import MachineState
 from batchq.domain.ids import MachineName
 
 #: The name of the machine of an engine that has exactly one.
@@ -37,9 +38,16 @@ class Machine(Struct, frozen=True, kw_only=True):
     away_since: datetime | None = None
 
     @property
+    def state(self) -> MachineState:
+        """A machine that does not answer is AWAY, cordoned or not."""
+        if self.away_since is not None:
+            return MachineState.AWAY
+        return MachineState.CORDONED if self.is_cordoned else MachineState.READY
+
+    @property
     def is_open(self) -> bool:
         """Whether containers may be started there."""
-        return not self.is_cordoned and self.away_since is None
+        return self.state is MachineState.READY
 
 
 def usable(machine: Resources) -> Resources:

@@ -9,7 +9,8 @@ MAX_LISTED = 3  # names in a list; the rest is counted
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _GIB = 1024  # MiB
-_WHOLE_FROM = 9.95  # the least average that is written without decimals
+_MIB = 2**20  # bytes
+_FEW = 10  # from which number of a unit on decimals are left out
 #: The usual meanings of exit codes. Shells report a program that a signal ended as 128 and the signal's number.
 _MEANINGS = {
     126: "the command cannot be executed",
@@ -30,6 +31,11 @@ def duration_words(length: timedelta) -> str:
     return _two(seconds, _DAY, "d", _HOUR, "h")
 
 
+def seconds_words(seconds: float) -> str:
+    """As `duration_words`, with a decimal below ten seconds, as `0.4 s`."""
+    return f"{seconds:.1f} s" if seconds < _FEW else duration_words(timedelta(seconds=seconds))
+
+
 def _two(seconds: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
     rest = seconds % large // small
     return f"{seconds // large} {large_unit}" + (f" {rest} {small_unit}" if rest else "")
@@ -42,7 +48,7 @@ def number(count: int) -> str:
 
 def average_words(value: float) -> str:
     """An average as `1,204`, `12` or `2.5`: with one decimal below 10. A small one is not written as 0."""
-    if value >= _WHOLE_FROM or value == round(value):
+    if value >= _FEW or value == round(value):
         return f"{value:,.0f}"
     return f"{max(value, 0.1):.1f}".removesuffix(".0")
 
@@ -65,6 +71,28 @@ def figure(millicpus: int) -> str:
 def memory_words(mib: int) -> str:
     """As `512 MiB` or `4 GiB`."""
     return f"{number(mib // _GIB)} GiB" if mib and mib % _GIB == 0 else f"{number(mib)} MiB"
+
+
+def bytes_words(count: int) -> str:
+    """As `0.4 MiB`, `812 MiB` or `12.3 GiB`."""
+    mib = count / _MIB
+    if mib < _FEW:
+        return f"{mib:.1f} MiB"
+    return f"{mib:,.0f} MiB" if mib < _FEW * _GIB else f"{mib / _GIB:,.1f} GiB"
+
+
+def cpus_words(cpu_seconds: float, length: timedelta, vcpus: float) -> str:
+    """The mean number of vCPUs beside those that were requested, as `1.7 of 2 vCPUs`; empty for no time."""
+    seconds = length.total_seconds()
+    if seconds <= 0:
+        return ""
+    mean = cpu_seconds / seconds
+    return f"{mean:,.{1 if mean >= 1 else 2}f} of {vcpus:g} {'vCPU' if vcpus == 1 else 'vCPUs'}"
+
+
+def peak_words(count: int, mib: int) -> str:
+    """The most memory beside what was requested, as `peak 812 of 1,024 MiB`."""
+    return f"peak {bytes_words(count).removesuffix(' MiB')} of {number(mib)} MiB"
 
 
 def ordinal(place: int) -> str:

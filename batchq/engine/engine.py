@@ -37,6 +37,7 @@ from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mailbox, SetBudget, Submit, UpdateTags
 from batchq.engine.scheduler_state import Health, scheduler_state
 from batchq.engine.supervisor import Supervisor, wait_at_most
+from batchq.engine.use import UseSampler
 from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on
 from batchq.ports.checkpoints import CheckpointStore
@@ -46,7 +47,6 @@ from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 
 FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
-
 SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 
 JobRequest = (
@@ -91,7 +91,7 @@ class Engine:
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
         self._executor = self._create_executor(runtime, capture_log, read_metrics)
-        self._timers = Timers(clock=clock, post=post)
+        self._timers, self.submit_rate = Timers(clock=clock, post=post), SubmitRateLimiter(accounts, clock)
         self.loop = EngineLoop(
             mailbox=mailbox,
             store=store,
@@ -104,8 +104,8 @@ class Engine:
             engine_check=self._engine_check,
             observer=observer,
         )
-        self._watcher = self._create_watcher(runtime, survey_interval)
-        self.submit_rate = SubmitRateLimiter(accounts, clock)
+        self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
+        self._sampler = UseSampler(runtime=runtime, clock=clock, samples=self.use)
         self.store_monitor = StoreMonitor(store=store, clock=clock, post=post)
         self._budget_monitor = self._create_budget_monitor()
 
@@ -162,8 +162,8 @@ class Engine:
         return is_on_absent_machine(job, tag, machines.by_name)
 
     def _on_saved(self, job: Job) -> None:
-        self._timers.set(job)
-        self._checkpoints.on_saved(job)
+        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved):
+            follow(job)
 
     async def start(self) -> None:
         """Load the stored state, start the background loops, and wait for the first survey or FIRST_SURVEY_TIMEOUT."""
@@ -176,6 +176,7 @@ class Engine:
         self.tasks.supervise("watch", self._watcher.watch)
         self.tasks.supervise("survey", self._watcher.survey)
         self.tasks.supervise("store", self.store_monitor.run)
+        self.tasks.supervise("use", self._sampler.run)
         self.tasks.supervise("checkpoints", self._checkpoints.watch)
         safe_mode = self.loop.state.safe_mode
         self.tasks.supervise("old checkpoints", partial(self._checkpoints.sweep, suspended=lambda: safe_mode.active))

@@ -180,6 +180,7 @@ class MessageHandler:
         for job in unit.active().values():
             unit.update(job, bounded_deadlines(job, unit.now))
         self._state.sightings.record(unit, message.began_at, message.observed_containers)
+        self._state.use.store(unit)
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
         if self._state.machines is None or self._state.surveyed_machines != message.machines:
             self._state.catalog_changed, self._state.surveyed_machines = True, message.machines
@@ -193,7 +194,7 @@ class MessageHandler:
             return
         found = _reconciled(unit, message)
         for job_id, lost in found.events:
-            unit.step(job_id, lost)
+            self._state.use.step(unit, job_id, lost)
         if found.events:  # the loss of one container may change what its other containers need
             found = _reconciled(unit, message)
         spared = self._state.safe_mode.spared(unit, tags)
@@ -260,7 +261,7 @@ class MessageHandler:
             case JobEvent(event=event):
                 _check_state(unit, message)
                 if not self._state.safe_mode.ignores(job, event):
-                    unit.step(job.id, event)
+                    self._state.use.step(unit, job.id, event)
             case UpdateTags(change=change):
                 unit.update(job, change(job))
             case MetricsRead():

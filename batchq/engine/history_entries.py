@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.enums import FINISHED, QUEUED, Status
-from batchq.domain.job import Job
+from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.stopping import steps
 from batchq.domain.stop_values import StopStep
-from batchq.ports.history import HistoryEntry, HoldChange
+from batchq.ports.history import FeedEntry, HistoryEntry, HoldChange
 from batchq.ports.jobs import StatusChanged
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,19 @@ def _stop_time(before: Job | None, after: Job) -> datetime | None:
     """
     waited = before is not None and before.status in QUEUED
     return after.stopped_at if waited and after.status in FINISHED else None
+
+
+def feed_entry(number: int, entry: HistoryEntry, spec: JobSpec) -> FeedEntry:
+    """A saved entry, as readers of the feed see it."""
+    return FeedEntry(
+        number=number,
+        entry=entry,
+        job_name=spec.name,
+        queue=spec.queue,
+        owner=spec.owner,
+        group=None if spec.group is None else spec.group.name,
+        notify=spec.notify,
+    )
 
 
 def log_transitions(changes: Iterable[StatusChanged]) -> None:

@@ -11,6 +11,7 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, tags_under_way
 from batchq.engine.unit_of_work import Committed, UnitOfWork
+from batchq.ports.jobs import SurveyRecord
 
 SAVE_INTERVAL = timedelta(seconds=60)  # between two stored surveys: each is a commit
 
@@ -23,35 +24,39 @@ class Sightings:
         self.surveyed_at: datetime | None = None
         #: Whether the container engine on which the attempts run answers.
         self.engine_answers = False
-        #: When the last stored survey began, of this or an earlier server; None: no survey is stored.
-        self._saved_at: datetime | None = None
-        #: As `_saved_at` at the start of this server.
-        self._of_earlier_server: datetime | None = None
-        #: By active job: when the last survey of this server began in which one of its containers ran.
-        self._seen: Mapping[JobId, datetime] = {}
+        #: The last stored survey, of this or an earlier server; None: no survey is stored.
+        self._saved: SurveyRecord | None = None
+        #: As `_saved` at the start of this server.
+        self._of_earlier_server: SurveyRecord | None = None
+        #: By job that was active at the last survey of this server: when the last survey began in which one of its
+        #: containers ran; None: no such survey is known.
+        self._seen: Mapping[JobId, datetime | None] = {}
 
-    def load(self, saved_at: datetime | None) -> None:
+    def load(self, saved: SurveyRecord | None) -> None:
         """Load the stored survey: at the start, and whenever memory may differ from the store."""
-        self._saved_at = saved_at
+        self._saved = saved
         if self.surveyed_at is None:
-            self._of_earlier_server = saved_at
+            self._of_earlier_server = saved
 
     def record(self, unit: UnitOfWork, began: datetime, surveyed: Iterable[SurveyedContainer]) -> None:
-        """Record an accepted survey, and store its time if the stored one is old and jobs with prices run."""
+        """Record an accepted survey, and store it if the stored one is old and jobs with prices run.
+
+        An attempt may have ended unnoticed while others run, so the stored survey names the attempts that did not run.
+        """
         running = {container.tag for container in surveyed if container.running}
         priced = [job for job in unit.active().values() if job.spec.prices is not None]
         seen = {job.id: began for job in priced if not running.isdisjoint(tags_under_way(job))}
-        earlier = {job.id: self._seen[job.id] for job in priced if job.id in self._seen}
-        self._seen = earlier | seen
+        unseen = {job.id: self._seen_at(job.id) for job in priced if job.id not in seen}
+        self._seen = unseen | seen
         self.surveyed_at, self.engine_answers = began, True
-        is_old = self._saved_at is None or not timedelta() <= began - self._saved_at < SAVE_INTERVAL
+        is_old = self._saved is None or not timedelta() <= began - self._saved.began_at < SAVE_INTERVAL
         if is_old and seen:
-            unit.surveyed_at = began
+            unit.survey = SurveyRecord(began_at=began, unseen=unseen)
 
     def known_until(self, job: Job) -> datetime | None:
         """Until when the job's active attempt is known to have run; None: it has not started."""
         started = None if job.attempt is None else job.attempt.started_at
-        seen = self._seen.get(job.id, self._of_earlier_server)
+        seen = self._seen_at(job.id)
         return started if started is None or seen is None else max(started, seen)
 
     def expected_until(self, job: Job, now: datetime) -> datetime | None:
@@ -62,4 +67,10 @@ class Sightings:
         return now if known >= self.surveyed_at else known
 
     def on_committed(self, committed: Committed) -> None:
-        self._saved_at = committed.unit.surveyed_at or self._saved_at
+        self._saved = committed.unit.survey or self._saved
+
+    def _seen_at(self, job_id: JobId) -> datetime | None:
+        """When the last survey began that can have seen a container of the job run; None: no such survey is known."""
+        if job_id in self._seen or self._of_earlier_server is None:
+            return self._seen.get(job_id)
+        return self._of_earlier_server.seen_at(job_id)

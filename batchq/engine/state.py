@@ -19,6 +19,7 @@ from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
+from batchq.engine.use import UseSamples
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore, Restoration
@@ -58,6 +59,8 @@ class EngineState:
         self.engine_check = engine_check
         #: Until when active attempts are known to have run.
         self.sightings = Sightings()
+        #: What running containers use.
+        self.use = UseSamples()
         #: Detects submissions that may be repetitions.
         self.idempotency = IdempotencyFilter()
         #: Containers without a known job.
@@ -74,7 +77,7 @@ class EngineState:
         self.idempotency.load(now, empty=self.next_order == 0)
         self.safe_mode.restoration = await store.restoration()
         self.engine_check.known_id = await store.engine_id()
-        self.sightings.load(await store.surveyed_at())
+        self.sightings.load(await store.last_survey())
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 

@@ -33,11 +33,11 @@ from batchq.domain.lifecycle.views import apply_order
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
-from batchq.engine.history_entries import order_entries, status_entry
+from batchq.engine.history_entries import feed_entry, order_entries, status_entry
 from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.errors import BatchqError
 from batchq.ports.history import FeedEntry, HistoryEntry
-from batchq.ports.jobs import Changes, Restoration, StatusChanged
+from batchq.ports.jobs import Changes, Restoration, StatusChanged, SurveyRecord
 from batchq.ports.logs import LogStream
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
@@ -90,8 +90,8 @@ class UnitOfWork:
     restoration: Restoration | None = None
     #: The id of the container engine to be saved; None: unchanged.
     engine_id: str | None = None
-    #: When the last survey began, to be saved; None: unchanged.
-    surveyed_at: datetime | None = None
+    #: The last survey, to be saved; None: unchanged.
+    survey: SurveyRecord | None = None
     #: Whether more resources may be free than at the last placement pass.
     placement_due = False
     #: Whether jobs behind blocked heads are searched.
@@ -321,7 +321,7 @@ class UnitOfWork:
             streams=tuple(self._streams),
             restoration=self.restoration,
             engine_id=self.engine_id,
-            surveyed_at=self.surveyed_at,
+            survey=self.survey,
             bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
             candidates=self._candidates(),
             progress=tuple(self.progress),
@@ -364,8 +364,7 @@ class UnitOfWork:
     def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
         job = self.get(entry.job_id)
         assert job is not None, f"{entry.job_id} has a history entry and is not loaded"
-        spec = job.spec
-        return FeedEntry(number=number, entry=entry, job_name=spec.name, queue=spec.queue, owner=spec.owner)
+        return feed_entry(number, entry, job.spec)
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         self._history.append(status_entry(before, after, self.now))

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from batchq.domain.access.accounts import Owner, UserName, Visibility
-from batchq.domain.enums import Status
+from batchq.domain.enums import EventKind, Status
 from batchq.domain.ids import GroupId, JobId, QueueName, parent_of
 from batchq.domain.stop_values import Hold, StopStep
 
@@ -55,6 +55,15 @@ class HistoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the job entered `status`."""
         return self.stop is None and self.hold is None and self.group_end is None
 
+    @property
+    def kind(self) -> EventKind:
+        """What the entry is about."""
+        if self.group_end is not None:
+            return EventKind.GROUP_ENDED
+        if self.stop is not None:
+            return EventKind.STOP_ORDER
+        return EventKind(self.status) if self.hold is None else EventKind.HOLD
+
 
 class FeedEntry(Struct, frozen=True, kw_only=True):
     """A saved history entry with its number, and what its readers must know of its job."""
@@ -66,6 +75,10 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
     job_name: str
     queue: QueueName
     owner: Owner
+    #: The name of the job's group; None: it is in no group.
+    group: str | None = None
+    #: The webhook that the job names by the tag `batchq:notify`; None: it names none.
+    notify: str | None = None
 
 
 class FeedFilter(Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
 from batchq.domain.access.audit import AuditRecord
@@ -108,6 +108,20 @@ class Restoration(Struct, frozen=True, kw_only=True, omit_defaults=True):
     purged: frozenset[Tag] = frozenset()
 
 
+class SurveyRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last stored survey of the container engine: until when active attempts with prices ran. Decision 0064."""
+
+    #: When the survey began.
+    began_at: datetime
+    #: By job with prices whose active attempt had no running container: when the last earlier survey began in which
+    #: one ran; None: no earlier survey is known.
+    unseen: Mapping[JobId, datetime | None] = field(default_factory=dict)
+
+    def seen_at(self, job_id: JobId) -> datetime | None:
+        """When the last survey began that can have seen a container of the job run; None: no such survey is known."""
+        return self.unseen.get(job_id, self.began_at)
+
+
 class Finished(NamedTuple):
     """The sort key of finished jobs, oldest first."""
 
@@ -145,8 +159,8 @@ class Changes(Struct, frozen=True, kw_only=True):
     restoration: Restoration | None = None
     #: The container engine that attempts run on, if it has changed; None: no change.
     engine_id: str | None = None
-    #: When the last survey of the container engine began, to be stored; None: no change.
-    surveyed_at: datetime | None = None
+    #: The last survey of the container engine, to be stored; None: no change.
+    survey: SurveyRecord | None = None
     #: New bulk stops. The store selects their targets last, so that the selection sees all other changes.
     bulk_stops: tuple[tuple[BulkStop, JobSelection], ...] = ()
     #: Targets that were selected in advance, by the number of the bulk stop: only changed jobs are matched again.
@@ -168,7 +182,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     def empty(self) -> bool:
         """Whether there is nothing to commit. Audit records and candidates alone are not committed."""
         rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        kept = (self.restoration, self.engine_id, self.surveyed_at)
+        kept = (self.restoration, self.engine_id, self.survey)
         orders = (self.bulk_stops, self.progress, self.budgets)
         return not any(rows) and not any(item is not None for item in kept) and not any(orders)
 
@@ -251,8 +265,8 @@ class JobStore(
     async def engine_id(self) -> str | None:
         """The container engine that the unfinished attempts run on; None before the first attempt."""
 
-    async def surveyed_at(self) -> datetime | None:
-        """When the last stored survey of the container engine began; None: no survey is stored."""
+    async def last_survey(self) -> SurveyRecord | None:
+        """The last stored survey of the container engine; None: no survey is stored."""
 
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """The job that each of these requests created; unknown keys are omitted."""

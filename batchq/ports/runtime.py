@@ -1,6 +1,6 @@
 """The port of the container runtime, and its values."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +14,7 @@ from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
+from batchq.domain.use import Use
 from batchq.ports.logs import LogLine
 
 
@@ -210,6 +211,12 @@ class ContainerRuntime(ContainerCalls, Protocol):
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """What these running containers have used by `at`, which is the present; without those that are not measured.
+
+        `containers`: the engine's ids. None: the runtime measures no container at present. Never raises RuntimeUnknown.
+        """
 
     async def machines(self) -> tuple[Machine, ...]:
         """The machines of the engine, also those that are cordoned or do not answer the engine. At least one."""

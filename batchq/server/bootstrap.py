@@ -52,6 +52,8 @@ from batchq.server.listeners import (
     with_gates,
     with_inherited_sockets,
 )
+from batchq.server.price_file import load_prices
+from batchq.server.webhook_parts import make_webhooks
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
@@ -60,7 +62,7 @@ from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService, MetricsService
-from batchq.settings import Runtime, Settings, load_prices
+from batchq.settings import Runtime, Settings
 from batchq.store import log_files
 from batchq.store.checkpoint_files import CheckpointFiles, modified_at
 from batchq.store.lock import hold_instance
@@ -104,8 +106,7 @@ async def serving(settings: Settings, *, outcomes: Outcomes = NO_OUTCOMES) -> As
         checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
         parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
         stack.push_async_callback(parts.logs.close)
-        await parts.catalog.load()
-        await parts.catalog.install_defaults(max_millicpus=await most_millicpus(settings, runtime))
+        await load_stored(stack, settings, parts, runtime)
         stack.push_async_callback(parts.engine.stop)
         await parts.engine.start()
         supervise(parts)
@@ -145,12 +146,21 @@ async def start_site(
     return site.name
 
 
+async def load_stored(stack: AsyncExitStack, settings: Settings, parts: ServerParts, runtime: ContainerRuntime) -> None:
+    """Read what is in memory while the server runs, beside the engine's state."""
+    await parts.catalog.load()
+    await parts.catalog.install_defaults(max_millicpus=await most_millicpus(settings, runtime))
+    await parts.webhook_dispatcher.load()
+    stack.push_async_callback(parts.webhook_dispatcher.close)
+
+
 def supervise(parts: ServerParts) -> None:
     """Start the background loops that do not belong to the engine, under its supervisor."""
     parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
     parts.engine.tasks.supervise("activity", parts.activity.run)
+    parts.engine.tasks.supervise("webhooks", parts.webhook_dispatcher.run)
 
 
 def check_secrets(settings: Settings) -> None:
@@ -278,6 +288,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
     catalog.consumable_resources.usage = engine
+    dispatcher, webhooks = make_webhooks(settings, engine, store=store, catalog=catalog, clock=clock)
     return ServerParts(
         settings=settings,
         clock=clock,
@@ -295,6 +306,8 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         ),
         costs=CostService(engine=engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock),
         budgets=BudgetService(engine=engine, directory=directory, queues=catalog.queues_of, prices=prices),
+        webhooks=webhooks,
+        webhook_dispatcher=dispatcher,
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
         activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock),

@@ -25,7 +25,9 @@ from batchq.api.native import (
     job_search,
     jobs,
     long_polls,
+    machines,
     overview,
+    webhooks,
 )
 from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
 from batchq.api.training.common.training_jobs import root_names
@@ -54,6 +56,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
     tables = (
         job_search.operations,
         groups.operations,
+        machines.operations,
         job_details.operations,
         overview.operations,
         activity.operations,
@@ -61,6 +64,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.log_operations,
         bulk_stop.operations,
         costs.operations,
+        webhooks.operations,
         jobs.operations,
         jobs.queue_operations,
         accounts.admin_operations,
@@ -93,6 +97,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         costs=server.costs,
         budgets=server.budgets,
         events=events,
+        webhooks=server.webhooks,
         logs=server.logs,
         training_logs=TrainingLogStreams(named),
         job_log=job_log,

@@ -1,5 +1,6 @@
 """The parts of a running server, its health report (`GET /healthz`), and the values of the gauges of /metrics."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
@@ -9,7 +10,8 @@ from batchq import __version__
 from batchq.api.auth.authentication import HealthReport
 from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
-from batchq.domain.enums import Status
+from batchq.domain.enums import MachineState, Status
+from batchq.domain.scheduling.machine_rooms import NOTHING
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
@@ -25,9 +27,11 @@ from batchq.services.job_reads import JobSearchService
 from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService
+from batchq.services.webhooks import WebhookService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.host import DiskGuard
+from batchq.webhooks.dispatcher import WebhookDispatcher
 
 MIB = 2**20
 
@@ -50,6 +54,8 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     #: `costs.metrics` reads the metrics of jobs.
     costs: CostService
     budgets: BudgetService
+    webhooks: WebhookService
+    webhook_dispatcher: WebhookDispatcher
     loop_watchdog: LoopWatchdog
     pruner: Pruner
     activity: ActivityRecorder
@@ -132,6 +138,7 @@ async def read_gauges(parts: ServerParts) -> Collection[Reading]:
             for queue, reason, since in parts.engine.blocked_heads()
         ),
         *_resources(parts),
+        *machine_readings(parts.engine),
         *_server(parts),
         *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
     )
@@ -140,11 +147,13 @@ async def read_gauges(parts: ServerParts) -> Collection[Reading]:
 def existing_names(parts: ServerParts, label: str) -> Collection[str]:
     """The names that exist for a label of the gauges."""
     accounts = parts.engine.accounts.quotas().directory.accounts
+    machines = parts.engine.machines()
     names: Mapping[str, Collection[str]] = {
         "queue": parts.catalog.queues,
         "environment": parts.catalog.environments,
         "account": accounts,
         "resource": parts.catalog.consumables,
+        "machine": () if machines is None else machines.by_name,
     }
     return names[label]
 
@@ -183,6 +192,27 @@ def _resources(parts: ServerParts) -> Iterator[Reading]:
         held = usage.sums.get(units(resource.name), 0)
         yield Reading(gauge="batchq_resource_units", value=resource.total, labels=(resource.name, "total"))
         yield Reading(gauge="batchq_resource_units", value=held, labels=(resource.name, "reserved"))
+
+
+def machine_readings(engine: Engine) -> Iterator[Reading]:
+    """The machines by state, and the room of each. Nothing before the container engine has reported its machines."""
+    machines = engine.machines()
+    if machines is None:
+        return
+    numbers = Counter(machine.state for machine in machines.machines)
+    for state in MachineState:
+        yield Reading(gauge="batchq_machines", value=numbers[state], labels=(state.value,))
+    held = engine.usage().held_on(machines)
+    for machine in machines.machines:
+        name, resources = machine.name, machine.resources
+        millicpus, memory_mib, gpus, _ = held.get(name, NOTHING)
+        for gauge, limit, reserved in (
+            ("batchq_machine_vcpus", resources.millicpus / 1000, millicpus / 1000),
+            ("batchq_machine_memory_bytes", resources.memory_mib * MIB, memory_mib * MIB),
+            *([("batchq_machine_gpus", resources.gpus, gpus)] if resources.gpus else []),
+        ):
+            yield Reading(gauge=gauge, value=limit, labels=(name, "limit"))
+            yield Reading(gauge=gauge, value=reserved, labels=(name, "reserved"))
 
 
 def _server(parts: ServerParts) -> Iterator[Reading]:

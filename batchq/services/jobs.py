@@ -47,10 +47,13 @@ class JobService:
         self._catalog = catalog
 
     async def find(self, job_id: JobId, *, caller: Caller) -> Job | None:
-        """A job, a node, or a child, also one that its array has not created yet; None for an unknown id."""
+        """A job, a node, or a child, also one that its array has not created yet; None for an unknown id.
+
+        A running attempt has its last sample.
+        """
         whole = node_of(job_id)[0]
         job = await self._projected.job(whole, visibility=caller.visibility)
-        return None if job is None else _job_or_node(job_id, {whole: job})
+        return None if job is None else _job_or_node(job_id, {whole: self._engine.use.measured(job)})
 
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[Job, ...]:
         """The jobs with these ids, in the given order without duplicates. Unknown ids are omitted."""

@@ -24,6 +24,7 @@ from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Failures, JobStore, WaitingQuery
 from batchq.services.catalog import CatalogService
+from batchq.services.machines import MachinePage, MachineQuery, machine_page
 
 LONGEST_RUNNING = 5  # jobs
 MAX_FAILURE_GROUPS = 10
@@ -147,6 +148,10 @@ class OverviewService:
             EnvironmentOverview(environment=environment, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
             for name, environment in sorted(self._catalog.environments.items())
         )
+
+    def machines(self, query: MachineQuery, *, caller: Caller) -> MachinePage:
+        """The machines that the query selects, with the jobs that the caller may see. Raises Invalid."""
+        return machine_page(self._engine, query, caller=caller)
 
     def account_use(self, accounts: Collection[AccountName]) -> AccountUse:
         """What the jobs of these accounts use together. The caller must be allowed to see them."""

@@ -23,6 +23,7 @@ from batchq.domain.prices import Prices
 from batchq.domain.scheduling.dependencies import invalid_overrides
 from batchq.domain.task import DefinitionForm
 from batchq.domain.training import MetricRule, check_mounts, check_rules, checkpoint_rules, metric_rules, training_plan
+from batchq.domain.webhooks import notified_webhook
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.clock import Clock
@@ -32,7 +33,7 @@ from batchq.services.client_requests import ORIGIN_TAGS, RERUN_OF
 from batchq.services.inline_definitions import InlineDefinitions
 from batchq.services.submit_warnings import SubmitWarnings
 from batchq.services.training import patterns
-from batchq.system.host import DiskGuard
+from batchq.system.host import DiskGuard, NetworkDiskGuard
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
 
@@ -48,7 +49,7 @@ class SubmissionService:
         catalog: CatalogService,
         clock: Clock,
         disk_guard: DiskGuard,
-        checkpoint_guard: DiskGuard,
+        checkpoint_guard: NetworkDiskGuard,
         stop_grace: timedelta,
         unavailable: Callable[[JobSpec], str | None],
         prices: Prices | None = None,
@@ -142,7 +143,7 @@ class SubmissionService:
         container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
-            self._checkpoint_guard.check()
+            await self._checkpoint_guard.check()
         if (why := self._unavailable(spec)) is not None:
             raise Invalid(why)
         check_share(queue, spec)
@@ -185,6 +186,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         metric_rules=metric_rules_of(request),
         plan=training_plan(request.tags),
         group=group_terms(request.tags, owner),
+        notify=notified_webhook(request.tags),
     )
 
 

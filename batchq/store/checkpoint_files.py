@@ -47,8 +47,8 @@ from batchq.errors import Invalid, StoreFailed
 from batchq.ports.checkpoints import Checkpoint, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
-from batchq.store.log_files import FreeSpace, free
-from batchq.system.host import DiskGuard
+from batchq.store.log_files import free
+from batchq.system.host import NetworkDiskGuard
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
 MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
@@ -149,10 +149,10 @@ class CheckpointFiles:
     async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
         return await self._in_thread(self._readers, partial(_jobs, self._root, after, limit), "the checkpoints")
 
-    def disk_guard(self, *, min_free: int) -> DiskGuard:
+    def disk_guard(self, *, min_free: int) -> NetworkDiskGuard:
         """Rejects jobs with checkpoints while less than `min_free` bytes of the disk are free."""
-        return DiskGuard(
-            free=FreeSpace(lambda: free(next(path for path in (self._root, *self._root.parents) if path.is_dir()))),
+        return NetworkDiskGuard(
+            free=lambda: free(next(path for path in (self._root, *self._root.parents) if path.is_dir())),
             min_free=min_free,
             directory="checkpoint directory",
             rejected="jobs with checkpoints are rejected",

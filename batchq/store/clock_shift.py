@@ -23,7 +23,6 @@ _COLUMNS = (
     "shift_submissions",
     "shift_consumable_resource_updates",
     "shift_audit_log",
-    "shift_surveyed_at",
 )
 
 Connection = sqlite3.Connection
@@ -39,6 +38,7 @@ def put_anchor(connection: Connection, anchor: ClockAnchor, shift: ClockShift | 
         _shift_jobs(connection, shift)
         _shift_shares(connection, shift)
         _shift_queues(connection, shift)
+        _shift_survey(connection, shift)
         since, until = microseconds(shift.since), microseconds(shift.until)
         for statement in _COLUMNS:
             connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
@@ -89,3 +89,10 @@ def _shift_queues(connection: Connection, shift: ClockShift) -> None:
         except rows.DECODE_ERRORS:
             continue
         catalog.put_resource(connection, replace(queue, created_at=shift.of(queue.created_at)))
+
+
+def _shift_survey(connection: Connection, shift: ClockShift) -> None:
+    survey = job_reads.last_survey(connection)
+    if survey is not None:
+        unseen = {job_id: None if at is None else shift.of(at) for job_id, at in survey.unseen.items()}
+        job_writes.put_survey(connection, replace(survey, began_at=shift.of(survey.began_at), unseen=unseen))

@@ -100,12 +100,14 @@ def _filters(wanted: FeedFilter) -> dict[str, str | None]:
     }
 
 
-def _feed_entry(row: tuple[int, str, str, str, str, str, str]) -> FeedEntry:
-    number, job_id, value, name, queue, user, account = row
+def _feed_entry(row: tuple[int, str, str, str, str, str, str, str | None, str | None]) -> FeedEntry:
+    number, job_id, value, name, queue, user, account, group, notify = row
     return FeedEntry(
         number=number,
         entry=rows.history_entry_of_row(JobId(job_id), value),
         job_name=name,
         queue=QueueName(queue),
         owner=rows.owner(user, account),
+        group=group,
+        notify=notify,
     )

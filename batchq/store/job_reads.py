@@ -20,9 +20,9 @@ from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
-from batchq.domain.times import EPOCH, from_microseconds, microseconds
+from batchq.domain.times import EPOCH, microseconds
 from batchq.errors import Unreadable
-from batchq.ports.jobs import FailureGroup, Failures, Restoration, WaitingQuery
+from batchq.ports.jobs import FailureGroup, Failures, Restoration, SurveyRecord, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import rows
 from batchq.store.statements import load_statements
@@ -215,9 +215,9 @@ def engine_id(connection: Connection) -> str | None:
     return None if row is None else str(row[0])
 
 
-def surveyed_at(connection: Connection) -> datetime | None:
-    row = connection.execute(SQL["surveyed_at"]).fetchone()
-    return None if row is None else from_microseconds(row[0])
+def last_survey(connection: Connection) -> SurveyRecord | None:
+    row = connection.execute(SQL["last_survey"]).fetchone()
+    return None if row is None else rows.SURVEY_RECORD.decode(row[0])
 
 
 def decode_jobs(found: Iterable[Any]) -> tuple[Job, ...]:

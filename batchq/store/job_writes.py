@@ -11,7 +11,7 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.times import microseconds
 from batchq.errors import Conflict
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration, SurveyRecord
 from batchq.store import audit, costs, groups, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
@@ -40,13 +40,17 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
         put_restoration(connection, changes.restoration)
     if changes.engine_id is not None:
         connection.execute(SQL["put_engine_id"], {"value": rows.text(changes.engine_id)})
-    if changes.surveyed_at is not None:
-        connection.execute(SQL["put_surveyed_at"], {"value": microseconds(changes.surveyed_at)})
+    if changes.survey is not None:
+        put_survey(connection, changes.survey)
     return first_number
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
     connection.execute(SQL["put_restoration"], {"value": rows.as_json(restoration)})
+
+
+def put_survey(connection: Connection, survey: SurveyRecord) -> None:
+    connection.execute(SQL["put_survey"], {"value": rows.as_json(survey)})
 
 
 def _insert(connection: Connection, jobs: Sequence[Job]) -> None:

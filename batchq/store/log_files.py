@@ -12,13 +12,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import SEEK_END, BytesIO
 from itertools import accumulate, islice
 from pathlib import Path
-from threading import Thread
 from typing import BinaryIO, Concatenate, ParamSpec, TypeVar
 
 import msgspec
@@ -43,38 +42,6 @@ def free(folder: Path) -> int:
     except OSError as why:
         raise StoreFailed(f"the free space of {folder} is unknown: {why}") from why
     return disk.f_bavail * disk.f_frsize
-
-
-MAX_DISK_WAIT = 0.5  # seconds in which a disk must answer
-NO_ANSWER = "the disk does not respond"
-
-
-class FreeSpace:
-    """Measures the free bytes of a disk in a thread: a disk that hangs delays one call, and the next ones fail."""
-
-    def __init__(self, measure: Callable[[], int]) -> None:
-        self._measure = measure
-        self._pending: Future[int] | None = None
-
-    def __call__(self) -> int:
-        """The free bytes. Raises StoreFailed if the disk cannot be read, or does not answer within MAX_DISK_WAIT."""
-        if self._pending is not None and not self._pending.done():
-            raise StoreFailed(NO_ANSWER)
-        self._pending = Future()
-        try:
-            Thread(target=self._run, args=(self._pending,), name="free-space", daemon=True).start()
-            return self._pending.result(MAX_DISK_WAIT)
-        except TimeoutError:
-            raise StoreFailed(NO_ANSWER) from None
-        except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
-            self._pending = None
-            raise StoreFailed(f"the free space is unknown: {failure}") from failure
-
-    def _run(self, pending: "Future[int]") -> None:
-        try:
-            pending.set_result(self._measure())
-        except (OSError, StoreFailed) as failure:
-            pending.set_exception(failure)
 
 
 P = ParamSpec("P")

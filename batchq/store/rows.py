@@ -36,7 +36,7 @@ from batchq.domain.times import microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Restoration
+from batchq.ports.jobs import Restoration, SurveyRecord
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 
@@ -52,6 +52,7 @@ RESOURCES: Mapping[type[CatalogResource], Decoder[Any]] = {
 DEFINITION = Decoder(JobDefinition)
 CONSUMABLE_UPDATE = Decoder(ConsumableUpdate)
 RESTORATION = Decoder(Restoration)
+SURVEY_RECORD = Decoder(SurveyRecord)
 CLOCK_ANCHOR = Decoder(ClockAnchor)
 _SPEC = Decoder(JobSpec)
 _STOP_ORDERS = Decoder(tuple[StopOrder, ...])

@@ -10,7 +10,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from batchq.domain.access.accounts import Caller
 from batchq.domain.access.audit import audit_record_of_change
 from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, JobDefinition
+from batchq.domain.webhooks import Webhook
 from batchq.ports.catalog import CatalogResource, R
+from batchq.ports.webhooks import StoredWebhook
 from batchq.store import activity as activity_rows
 from batchq.store import (
     audit,
@@ -27,6 +29,7 @@ from batchq.store import (
 from batchq.store import bulk_stops as stop_rows
 from batchq.store import groups as group_rows
 from batchq.store import history as history_rows
+from batchq.store import webhooks as webhook_rows
 from batchq.store.database import Database, open_database
 from batchq.store.quarantine import RunsTransaction, Work, with_repair
 
@@ -69,7 +72,7 @@ def _method(function: Transaction[P, T], runs: Callable[[Database], RunsTransact
 
 
 class SqliteStore:
-    """JobStore, CatalogStore, RetentionStore and AuditStore on SQLite.
+    """JobStore, CatalogStore, RetentionStore, WebhookStore and AuditStore on SQLite.
 
     Each method runs the function beside its name in one transaction; the ports document it. If the function finds
     unreadable jobs, they are quarantined and it is called again.
@@ -140,7 +143,7 @@ class SqliteStore:
     anchor_clock = _write(clock_shift.put_anchor)
     restoration = _read(job_reads.restoration)
     engine_id = _read(job_reads.engine_id)
-    surveyed_at = _read(job_reads.surveyed_at)
+    last_survey = _read(job_reads.last_survey)
     submissions = _read(job_reads.submissions)
     last_order = _read(job_reads.last_order)
     list = _browse(job_search.search_page)
@@ -215,6 +218,19 @@ class SqliteStore:
     definitions = _browse(catalog.definitions)
     flag = _read(catalog.flag)
     set_flag = _write(catalog.set_flag)
+
+    # --------------------------------------------------------------------------------------------------------- webhooks
+
+    webhooks = _read(webhook_rows.all_webhooks)
+    save_delivery_progress = _write(webhook_rows.save_progress)
+
+    async def put_webhook(self, stored: StoredWebhook, *, caller: Caller | None) -> None:
+        about = f"webhook/{stored.webhook.name}"
+        await self._change(about, caller, lambda connection: webhook_rows.put_webhook(connection, stored))
+
+    async def delete_webhook(self, webhook: Webhook, *, caller: Caller | None) -> None:
+        about = f"webhook/{webhook.name}"
+        await self._change(about, caller, lambda connection: webhook_rows.drop_webhook(connection, webhook.id))
 
     # -------------------------------------------------------------------------------------------------------- audit log
 

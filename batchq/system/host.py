@@ -1,13 +1,16 @@
 """Resources of this machine that a server uses: a listening socket, open files, CPUs, memory and disk space."""
 
+import asyncio
 import ipaddress
 import os
 import resource
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from errno import EADDRINUSE
 from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
+from threading import Thread
 
 from batchq.domain.container import Resources
 from batchq.errors import DiskFull, StartImpossible, StoreFailed, Unavailable
@@ -15,6 +18,7 @@ from batchq.errors import DiskFull, StartImpossible, StoreFailed, Unavailable
 MIB = 2**20
 PROC = Path("/proc")
 REJECTED = "jobs and job definitions are rejected, and output of containers is not stored"
+MAX_DISK_WAIT = 0.5  # seconds in which a disk must answer
 LISTENING = "0A"  # the value of TCP_LISTEN in the column `st` of /proc/net/tcp
 MAX_COMMAND_LINE = 200  # characters of another process's command line in an error text
 # Open files: those for the server's own use and for engine connections, and the minimum left for client connections.
@@ -89,14 +93,8 @@ def host_resources() -> Resources:
 class DiskGuard:
     """Rejects requests that store data while free space is low, so that running jobs can be saved."""
 
-    def __init__(
-        self, *, free: Callable[[], int], min_free: int, directory: str = "data directory", rejected: str = REJECTED
-    ) -> None:
-        """`free` returns the free bytes of the disk, or raises StoreFailed. `min_free` is the minimum in bytes.
-
-        `directory` and `rejected` are for the error: the directory on the disk, and what is rejected.
-        """
-        self._directory, self._rejected = directory, rejected
+    def __init__(self, *, free: Callable[[], int], min_free: int) -> None:
+        """`free` returns the free bytes of the disk, or raises StoreFailed. `min_free` is the minimum in bytes."""
         self._free = free
         self._min_free = min_free
 
@@ -106,12 +104,7 @@ class DiskGuard:
 
     def check(self) -> None:
         """Raises DiskFull if less than the minimum is free; StoreFailed if the free space cannot be read."""
-        free = self._free()
-        if free < self._min_free:
-            raise DiskFull(
-                f"The disk of batchq's {self._directory} has {free // MIB} MiB of free space. "
-                f"Below {self._min_free // MIB} MiB {self._rejected}."
-            )
+        _require_free(self._free(), self._min_free, directory="data directory", rejected=REJECTED)
 
     @property
     def critical(self) -> bool:
@@ -126,3 +119,63 @@ class DiskGuard:
         except (DiskFull, StoreFailed) as why:
             return str(why)
         return None
+
+
+class NetworkDiskGuard:
+    """As DiskGuard, for a directory that may be on a network file system, which may hang.
+
+    The disk is measured in a thread, so a disk that hangs delays the first caller only, and never the event loop.
+    """
+
+    def __init__(self, *, free: Callable[[], int], min_free: int, directory: str, rejected: str) -> None:
+        """`free` and `min_free` as for DiskGuard; `free` may block.
+
+        `directory` and `rejected` are for the error: the directory on the disk, and what is rejected.
+        """
+        self._free = free
+        self._min_free = min_free
+        self._directory, self._rejected = directory, rejected
+        #: The last measurement; None before the first one.
+        self._measurement: Future[int] | None = None
+        #: Whether a caller has waited MAX_DISK_WAIT for the last measurement.
+        self._hangs = False
+
+    async def check(self) -> None:
+        """Raises DiskFull if less than the minimum is free; StoreFailed if the disk cannot be read or hangs."""
+        _require_free(await self._measured(), self._min_free, directory=self._directory, rejected=self._rejected)
+
+    async def _measured(self) -> int:
+        """The free bytes. Callers at the same time share one measurement."""
+        if self._measurement is None or self._measurement.done():
+            self._measurement, self._hangs = self._started(), False
+        elif self._hangs:
+            raise StoreFailed(f"the disk of the {self._directory} does not respond")
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._measurement)), MAX_DISK_WAIT)
+        except TimeoutError:
+            self._hangs = True
+            raise StoreFailed(f"the disk of the {self._directory} does not respond") from None
+
+    def _started(self) -> "Future[int]":
+        """A measurement that was started in a thread."""
+        measurement: Future[int] = Future()
+        try:
+            Thread(target=self._measure, args=(measurement,), name="free-space", daemon=True).start()
+        except RuntimeError as failure:  # the machine cannot start another thread
+            raise StoreFailed(f"the free space of the {self._directory} is unknown: {failure}") from failure
+        return measurement
+
+    def _measure(self, measurement: "Future[int]") -> None:
+        try:
+            measurement.set_result(self._free())
+        except (OSError, StoreFailed) as failure:
+            measurement.set_exception(failure)
+
+
+def _require_free(free: int, min_free: int, *, directory: str, rejected: str) -> None:
+    """Raises DiskFull if less than the minimum is free; both in bytes."""
+    if free < min_free:
+        raise DiskFull(
+            f"The disk of batchq's {directory} has {free // MIB} MiB of free space. "
+            f"Below {min_free // MIB} MiB {rejected}."
+        )

@@ -5,7 +5,7 @@ No call waits for a container to end.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, closing, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,10 +15,12 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from batchq.compute.docker import host
+from batchq.compute.docker.cgroups import UseReader
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.events import DeathSubscription
 from batchq.compute.docker.images import Pull, pull_within
+from batchq.compute.docker.inspection import member
 from batchq.compute.docker.log_reader import LogReader
 from batchq.compute.docker.network_placement import NetworkPlacement
 from batchq.compute.docker.operation_pools import LIMITS, Limits, OperationPools, UnresponsiveContainers
@@ -28,6 +30,7 @@ from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine, one_machine
+from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
@@ -78,6 +81,7 @@ class DockerRuntime:
         self._sweep_tasks: SingleFlight[str] = SingleFlight("sweep")
         #: The accounts of the containers that this process created, for their share of the threads.
         self._accounts: dict[Tag, str] = {}
+        self._use_reader = UseReader(self._first_process)
 
     async def create(self, launch: LaunchSpec) -> Created:
         if launch.account:
@@ -148,6 +152,9 @@ class DockerRuntime:
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._log_lines(tag, self._log_reader(tag, after=after))
 
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        return await self._use_reader.measure(containers, at)
+
     async def machines(self) -> tuple[Machine, ...]:
         return one_machine(await self._pools.run("survey", host.capacity))
 
@@ -174,6 +181,11 @@ class DockerRuntime:
     async def _run_for_container(self, tag: Tag, call: str, work: Callable[[Client], Result]) -> Result:
         """Run a call about one container, with the share of its account if this process created the container."""
         return await self._pools.run_for_container(tag, call, work, account=self._accounts.get(tag, ""))
+
+    async def _first_process(self, tag: Tag, container_id: str) -> int:
+        """The process id of a container's first process on the host; 0 if it does not run."""
+        inspected = await self._run_for_container(tag, "inspect", lambda client: client.inspect_container(container_id))
+        return member(inspected, "State", "Pid", of=int)
 
     def _log_reader(self, tag: Tag, *, after: int) -> LogReader:
         """A reader of the log. The timeout is shorter for a silent container, since others wait for its thread."""

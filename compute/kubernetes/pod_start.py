@@ -35,6 +35,7 @@ from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
     ContainerUnusable,
+    ImageUnavailable,
     NameTaken,
     RuntimeUnknown,
     StartInterrupted,
@@ -82,6 +83,8 @@ class PodStarts:
         self._clock = clock
         #: The launches of `create`, with the pods that it returned.
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
+        #: The pods whose final refusal was raised, by tag.
+        self._refused: dict[Tag, str] = {}
         #: By the name of the pod: held while the start of one of its containers is requested.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -103,15 +106,20 @@ class PodStarts:
         pod = pod or await self._pods.get(tag)
         if pod is None:
             raise ContainerGone(f"no pod of {tag} exists")
-        with self._watch.changes(tag) as changed:
-            if launch is not None:
-                await self._request(tag, pod, launch)
-            await self._wait_for_run(tag, uid_of(pod), changed)
+        try:
+            with self._watch.changes(tag) as changed:
+                if launch is not None:
+                    await self._request(tag, pod, launch)
+                await self._wait_for_run(tag, uid_of(pod), changed)
+        except (ImageUnavailable, StartRefused):
+            self._refused[tag] = uid_of(pod)
+            raise
         self.forget(tag)
 
     def forget(self, tag: Tag) -> None:
         """The container of the tag has run, or was removed."""
         self._created.pop(tag, None)
+        self._refused.pop(tag, None)
 
     async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
         """Create the Secret and the Service that the pod needs, and that are removed with it."""
@@ -125,7 +133,10 @@ class PodStarts:
             await self._pods.ensure_owned("services", service)
 
     async def _existing(self, launch: LaunchSpec, container_id: str) -> Pod:
-        """The pod that was created for this launch before. Raises ContainerGone; ContainerUnusable."""
+        """The pod that was created for this launch before.
+
+        Raises ContainerGone; ContainerUnusable; the refusal of a start that its node has confirmed since the last try.
+        """
         uid = container_id.partition("/")[0]
         pod = await self._pods.get(launch.tag)
         if pod is not None and uid in replaced_uids(pod):
@@ -134,6 +145,9 @@ class PodStarts:
             raise ContainerGone(f"the container of {launch.tag} does not exist any more")
         if self._reader.is_spent(pod):
             refusal = self._reader.read(pod, launch.tag).refusal
+            if isinstance(refusal, ImageUnavailable | StartRefused) and self._refused.get(launch.tag) != uid:
+                self._refused[launch.tag] = uid
+                raise refusal
             raise ContainerUnusable(f"no container of pod {uid} ran, and none can: {refusal}")
         return pod
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
@@ -142,6 +142,9 @@ class KubernetesRuntime:
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
             yield line
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> None:
+        """None: the cgroups of the nodes cannot be read from here."""
 
     async def machines(self) -> tuple[Machine, ...]:
         return await self._nodes.machines()

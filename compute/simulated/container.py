@@ -8,10 +8,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from batchq.compute.simulated.script import Script
+from batchq.domain.use import Use
 from batchq.errors import StartRefused
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import MAX_FAILURE, ContainerState, Inspection, LaunchSpec
 
+MIB = 2**20
 KILLED = 137
 CRASHED = 255  # Docker's exit code of a container that ended with its machine
 NOT_FOUND, FAILED = 127, 128  # Docker's exit codes of a command that does not exist, and of other failed starts
@@ -101,6 +103,16 @@ class SimulatedContainer(Struct, kw_only=True):
             out_of_memory=end.out_of_memory,
             failure=end.failure.strip()[:MAX_FAILURE] if end.failure and end.exit_code and has_failure_file else None,
         )
+
+    def use(self, at: datetime) -> Use | None:
+        """What it has used by `at`; None: its script does not say, or it does not run then."""
+        script = self.script
+        if not script.is_measured or self.started_at is None or self.inspect(at).state is not ContainerState.RUNNING:
+            return None
+        ran = (at - self.started_at).total_seconds()
+        memory = None if script.memory_mib is None else script.memory_mib * MIB
+        cpu_seconds = None if script.cpus is None else script.cpus * ran
+        return Use(sampled_at=at, cpu_seconds=cpu_seconds, peak_memory=memory, working_set=memory)
 
     def lines(self) -> list[LogLine]:
         """Its whole output, written at the start: the stamps of successive lines differ by one nanosecond."""

@@ -62,6 +62,8 @@ class SimulatedEngine:
         #: started keep running without theirs.
         self.pause_containers: dict[tuple[str, str], str] = {}
         self.containers: dict[Tag, SimulatedContainer] = {}
+        #: Whether the script of a container so far chooses what the container uses.
+        self.measures_use = False
         #: Tags whose container names belong to containers that are not batchq's.
         self.foreign_names: set[Tag] = set()
         #: The images that are missing, each with the error of its pull; None: a pull succeeds. All others exist.
@@ -104,6 +106,7 @@ class SimulatedEngine:
             engine_run=self._run,
         )
         self.containers[launch.tag] = container
+        self.measures_use = self.measures_use or script.is_measured
         return self._created(container)
 
     def pull(self, image: str) -> None:

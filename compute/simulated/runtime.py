@@ -6,7 +6,7 @@ configuration no call fails.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -21,6 +21,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.training import CHECKPOINT_SIGNALS
+from batchq.domain.use import Use
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
@@ -168,6 +169,14 @@ class SimulatedRuntime:
         for line in await self._call("logs", tag, lambda: self.engine.lines(tag)):
             if line.at > after:
                 yield line
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """None until a container has a script that chooses what it uses."""
+        if not self.engine.measures_use:
+            return None
+        found = ((tag, self.engine.containers.get(tag)) for tag in containers)
+        same = ((tag, container) for tag, container in found if container and container.id == containers[tag])
+        return {tag: use for tag, container in same if (use := container.use(at)) is not None}
 
     async def machines(self) -> tuple[Machine, ...]:
         return await self._call("machines", None, lambda: self.engine.machines)

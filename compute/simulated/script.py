@@ -30,6 +30,10 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     exit_code: ExitCode = 0
     #: Whether its exit is reported as an out-of-memory kill.
     out_of_memory: bool = False
+    #: How many CPUs it keeps busy; None: not measured.
+    cpus: Annotated[float, Meta(ge=0)] | None = None
+    #: The most memory that it uses, in MiB; None: not measured.
+    memory_mib: Annotated[int, Meta(ge=0)] | None = None
     #: What it writes into its failure file before it exits by itself; None: nothing.
     failure: str | None = None
     #: The exit code after a stop signal; None: it ignores the signal.
@@ -62,6 +66,11 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     refusals: int | None = None
     #: Whether a refusal is final; if not, the engine may try the start again.
     refuse_certain: bool = True
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it chooses what the container uses."""
+        return self.cpus is not None or self.memory_mib is not None
 
 
 _DECODER: Decoder[Script | list[Script]] = Decoder(Script | Annotated[list[Script], Meta(min_length=1)])

@@ -17,7 +17,7 @@ from yarl import URL
 
 from batchq.api.auth.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import accounts, activity, bulk_stop, groups, job_details, job_search, overview
+from batchq.api.native import accounts, activity, bulk_stop, groups, job_details, job_search, machines, overview
 from batchq.api.native import jobs as native_jobs
 from batchq.api.serving import app as api
 from batchq.api.serving.server import ListeningSite
@@ -62,6 +62,7 @@ class Server(Backend):
             job_search.operations,
             groups.operations,
             job_details.operations,
+            machines.operations,
             overview.operations,
             activity.operations,
             accounts.operations,

@@ -21,6 +21,7 @@ from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
+from batchq.engine.use import UseSamples
 from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.history import HistoryEntry
@@ -42,6 +43,7 @@ from tests.support import builders
 from tests.support.builders import NO_ACCOUNTS, NOON, scheduler_state
 from tests.support.inline import InlineStore
 from tests.support.parts import make_parts
+from tests.support.stubs import BottomlessCheckpointDisk
 
 ACCOUNT = "123456789012"
 
@@ -49,9 +51,9 @@ ACCOUNT = "123456789012"
 class FakeEngine:
     """Implements the methods of `batchq.engine.engine.Engine` that services use.
 
-    `seen` is the snapshot of every queue, `capacity` the cluster; None while it is not known. `broken` is raised by
-    every request. While `gate` is closed, requests wait; `reached` is set once one waits there. `received` are the
-    events that were delivered to jobs.
+    `seen` is the snapshot of every queue, `capacity` the cluster and `listed` the machines; None while they are not
+    known. `broken` is raised by every request. While `gate` is closed, requests wait; `reached` is set once one waits
+    there. `received` are the events that were delivered to jobs.
     """
 
     def __init__(self, *, store, clock):
@@ -65,9 +67,11 @@ class FakeEngine:
         self.broken = None
         self.received = []
         self.accounts = NO_ACCOUNTS
+        self.use = UseSamples()
         self.submit_rate = SubmitRateLimiter(NO_ACCOUNTS, clock)
         self.capacity = None
         self.seen = Snapshot(jobs=(), updated_at=NOON, millicpus=0)
+        self.listed = (Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True),)
 
     def pending_array_orders(self):
         """No pending orders: all are applied at once."""
@@ -86,7 +90,7 @@ class FakeEngine:
         return Health(store=None, engine=None, safe_mode=None, loops={})
 
     def machines(self):
-        return MachineSet([Machine(name=LOCAL, resources=Resources(millicpus=4000, memory_mib=1024), is_enforced=True)])
+        return None if self.listed is None else MachineSet(self.listed)
 
     def usage(self):
         return Usage(self.active_jobs()).after(())
@@ -223,7 +227,7 @@ class Backend:
             catalog=self.catalog,
             clock=self.clock,
             disk_guard=self.disk_guard,
-            checkpoint_guard=self.disk_guard,
+            checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=timedelta(seconds=30),
             unavailable=lambda _spec: None,
         )

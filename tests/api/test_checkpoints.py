@@ -1,5 +1,9 @@
 """Jobs with checkpoints through the API's services: tags of SubmitJob, and the checkpoint service."""
 
+import asyncio
+import threading
+from contextlib import closing
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,11 +13,13 @@ from batchq.domain.enums import Role, Status, StopKind
 from batchq.domain.job_request import JobRequest
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
-from batchq.errors import DiskFull, Invalid, NotFound
+from batchq.errors import DiskFull, Invalid, NotFound, StoreFailed
 from batchq.ports.checkpoints import CheckpointType
 from batchq.ports.jobs import Changes
 from batchq.services.training import CheckpointService
-from batchq.system.host import DiskGuard
+from batchq.store import checkpoint_files
+from batchq.store.checkpoint_files import CheckpointFiles
+from batchq.system.host import NetworkDiskGuard
 from tests.api.fakes import Backend
 from tests.support import builders
 from tests.support.builders import ADMIN, NOON
@@ -158,9 +164,35 @@ async def test_jobs_with_checkpoints_are_rejected_while_their_disk_is_nearly_ful
     backend = Backend()
     await backend.create_default_queue()
     await backend.catalog.definitions.register(builders.definition(name="train"), caller=ADMIN)
-    backend.submissions._checkpoint_guard = DiskGuard(free=lambda: 0, min_free=1, directory="checkpoint directory")
+    backend.submissions._checkpoint_guard = NetworkDiskGuard(
+        free=lambda: 0, min_free=1, directory="checkpoint directory", rejected="jobs with checkpoints are rejected"
+    )
     plain = JobRequest(name="train", queue="default", definition_name="train")
 
     await backend.submissions.submit(plain, caller=ADMIN)
     with pytest.raises(DiskFull, match="checkpoint directory"):
         await backend.submissions.submit(replace(plain, tags=(("batchq:checkpoints", "true"),)), caller=ADMIN)
+
+
+@pytest.mark.fault("CK13")
+async def test_a_checkpoint_disk_that_hangs_delays_no_other_submission(tmp_path, monkeypatch):
+    answer, results = threading.Event(), []
+    monkeypatch.setattr(checkpoint_files, "free", lambda _: 2**40 if answer.wait(60) else 0)
+    backend = Backend()
+    await backend.create_default_queue()
+    await backend.catalog.definitions.register(builders.definition(name="train"), caller=ADMIN)
+    with closing(CheckpointFiles(tmp_path)) as store:
+        backend.submissions._checkpoint_guard = store.disk_guard(min_free=1)
+
+    async def submit(name, **members):
+        request = JobRequest(name=name, queue="default", definition_name="train", **members)
+        try:
+            await backend.submissions.submit(request, caller=ADMIN)
+            results.append(f"{name}: accepted")
+        except StoreFailed as failure:
+            results.append(f"{name}: {failure}")
+
+    await asyncio.gather(submit("resumable", tags=(("batchq:checkpoints", "true"),)), submit("plain"))
+    answer.set()
+
+    assert results == ["plain: accepted", "resumable: the disk of the checkpoint directory does not respond"]

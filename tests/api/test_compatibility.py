@@ -36,6 +36,8 @@ SECTIONS = {
     "ecsProperties": set(members("EcsProperties")),
     "ecsProperties.taskProperties.containers": set(members("TaskContainerProperties", depth=1)),
     "nodeProperties": set(members("NodeProperties")),
+    "eksProperties.podProperties": set(members("EksPodProperties", depth=1)),
+    "eksProperties.podProperties.containers": set(members("EksContainer")),
 }
 
 

@@ -27,6 +27,7 @@ from batchq.domain.enums import Status, StopKind
 from batchq.domain.job import Attempt, AttemptContainer
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_values import StopOrder
+from batchq.domain.use import Use
 from batchq.ports.jobs import StatusChanged
 from tests.support.builders import ADMIN, NOON, cancel, job
 from tests.support.parts import make_parts
@@ -41,6 +42,8 @@ RAN = Attempt(
     status_reason=status_reasons.EXITED,
     containers=(AttemptContainer(),),
 )
+
+HALF = job().spec.resources.memory_mib * 2**19
 
 
 def stop(kind):
@@ -108,6 +111,27 @@ def test_an_attempt_is_observed_from_runnable_to_its_end():
     assert registry.get_sample_value("batchq_job_wait_seconds_sum", queue) == 7
     assert registry.get_sample_value("batchq_attempt_start_seconds_sum", {"environment": "local"}) == 2
     assert registry.get_sample_value("batchq_attempt_run_seconds_sum", queue | {"outcome": "failed"}) == 3
+
+
+@pytest.mark.parametrize(
+    ("use", "cpu_seconds", "ratio"),
+    [
+        (Use(sampled_at=NOON, cpu_seconds=2.5, working_set=HALF), 2.5, 0.5),
+        (Use(sampled_at=NOON, cpu_seconds=2.5), 2.5, None),
+        (None, None, None),
+    ],
+)
+def test_the_use_of_an_attempt_is_observed_if_it_was_measured(use, cpu_seconds, ratio):
+    registry = CollectorRegistry()
+    metrics, running = EngineMetrics(registry, names()), replace(job(), status=Status.RUNNING)
+    ran = replace(RAN, containers=tuple(replace(it, started_at=NOON, use=use) for it in RAN.containers))
+    running = replace(running, attempt=replace(ran, stopped_at=None, exit_code=None))
+
+    metrics.jobs_changed([Change(running, replace(running, attempt=None, attempts=(ran,)))], [], NOON)
+
+    queue = {"queue": running.spec.queue}
+    assert registry.get_sample_value("batchq_attempt_cpu_seconds_total", queue) == cpu_seconds
+    assert registry.get_sample_value("batchq_attempt_memory_used_ratio_sum", queue) == ratio
 
 
 def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed():

@@ -13,11 +13,12 @@ from batchq.api.training.common.training_jobs import BucketFolders
 from batchq.api.training.modelarts import flavors, job_document, lists, operations
 from batchq.api.training.modelarts.job_document import FAILURES, phases
 from batchq.api.training.modelarts.wire import TrainingEventsQuery
-from batchq.domain.enums import Status
+from batchq.domain.enums import Status, StopKind, StopProgress
+from batchq.domain.stop_values import StopStep
 from batchq.domain.training_jobs import TrainingFailure, TrainingJobView
 from batchq.ports.history import HistoryEntry
 from tests.api.modelarts import JOBS, PROJECT, SEARCHES, UNKNOWN, creation
-from tests.support.builders import NOON, attempt, job, stop
+from tests.support.builders import NOON, attempt, job, job_id, stop
 
 TERMINATE = {"action_type": "terminate"}
 
@@ -354,6 +355,17 @@ async def test_stages_are_those_of_each_attempt(server, create, send):
     assert stages(retried) == [["scheduling", "preparing", "running", "end"], ["scheduling"]]
     assert shown["status"]["running_records"][0]["end_recover"] == "job_reschedule"
     assert shown["status"]["duration"] == 90_000
+
+
+@pytest.mark.parametrize("progress", StopProgress)
+def test_each_step_of_a_stop_is_an_event(progress):
+    step = StopStep(progress=progress, kind=StopKind.TERMINATE, reason="enough", user="ada", ordered_at=NOON)
+    entry = HistoryEntry(job_id=job_id(1), at=NOON, status=Status.RUNNING, reason=None, attempt=1, stop=step)
+
+    (event,) = lists.events_answer([entry], TrainingEventsQuery(), shown=str).events
+
+    assert event.level == "Warning"
+    assert event.message.endswith(": terminate by ada: enough")
 
 
 def test_a_text_names_the_obs_path_and_no_path_of_the_server():

@@ -6,6 +6,8 @@ from batchq.api.native import job_search
 from batchq.domain import events as on
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName
 from batchq.domain.enums import Status
+from batchq.domain.times import milliseconds
+from batchq.domain.use import Use
 from batchq.ports.jobs import Changes
 from tests.api.several import DUO, GANG
 from tests.support.builders import ADMIN, NOON, attempt, job, moment
@@ -109,6 +111,29 @@ async def test_a_job_has_its_details(server, submit, get_job):
     assert run["logStreamName"] == f"sleeper/default/{first}"
     assert found["dependents"] == [{"jobId": then, "jobName": "then", "status": "SUBMITTED"}]
     assert waiting["dependsOn"] == [{"jobId": first}]
+
+
+async def test_a_running_and_an_ended_attempt_show_what_was_measured(server, http, submit, get_job):
+    job_id, other = await submit("measured"), await submit("other")
+    for each in (job_id, other):
+        await server.runs(each)
+    running = await server.engine.job(job_id)
+    server.engine.use.latest[running.tag] = Use(sampled_at=NOON, cpu_seconds=1.5, peak_memory=2**20, bytes_read=0)
+    expected = {"sampledAt": milliseconds(NOON), "cpuSeconds": 1.5, "peakMemoryBytes": 2**20, "readBytes": 0}
+
+    found = await get_job(job_id)
+    assert (found["use"], found["attempts"][0]["use"]) == (expected, expected)
+
+    await server.engine.save(server.engine.use.measured(running))
+    for each in (job_id, other):
+        await server.ends(each, exit_code=0)
+
+    _, _, listed = await http.post("batchq/ListJobs", {"jobNames": ["measured"]})
+    _, _, ended = await http.post("DescribeJobs", {"jobs": [job_id, other]})
+    assert (listed["jobs"][0]["use"], (await get_job(job_id))["use"]) == (expected, expected)
+    assert [job["attempts"][0].get("batchq") for job in ended["jobs"]] == [{"use": expected}, None]
+    unmeasured = await get_job(other)
+    assert ("use" in unmeasured, "use" in unmeasured["attempts"][0]) == (False, False)
 
 
 async def test_an_attempt_names_the_machine_on_which_it_was_placed(server, submit, get_job):

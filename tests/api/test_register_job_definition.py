@@ -221,7 +221,7 @@ REFUSED = [
     *((REQUEST | {"jobDefinitionName": it}, "jobDefinitionName must be") for it in ("", "a" * 129, "a:1", "a\n")),
     (REQUEST | {"type": "other"}, "'type'"),
     (REQUEST | {"containerProperties": None}, "containerProperties must be provided"),
-    (REQUEST | {"eksProperties": {"podProperties": {}}}, "eksProperties is not supported"),
+    (REQUEST | {"eksProperties": {"podProperties": {}}}, "eksProperties cannot be used with"),
     (REQUEST | {"schedulingPriority": 10000}, "schedulingPriority"),
     (REQUEST | {"platformCapabilities": ["ARM"]}, "platformCapabilities"),
     (REQUEST | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),

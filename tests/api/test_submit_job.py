@@ -82,7 +82,6 @@ REFUSED = {
     "A SEQUENTIAL dependency without a jobId is for array jobs only": {"dependsOn": [{"type": "SEQUENTIAL"}]},
     "one of N_TO_N, SEQUENTIAL|one of SEQUENTIAL, N_TO_N": {"dependsOn": [{"jobId": UNKNOWN, "type": "LATER"}]},
     "nodeOverrides cannot be specified": {"nodeOverrides": {"numNodes": 2}},
-    "eksPropertiesOverride is not supported": {"eksPropertiesOverride": {"podProperties": {}}},
     "ecsPropertiesOverride cannot be specified": {"ecsPropertiesOverride": {"taskProperties": [{}]}},
     "shareIdentifier must not be specified": {"shareIdentifier": "mine"},
     "shareIdentifier must be 1 to 255 letters and digits": {"shareIdentifier": "a" * 256},

@@ -181,8 +181,8 @@ REFUSED = [
         "nodeOverrides cannot be specified for a job definition that has ecsProperties",
     ),
     (
-        {"jobDefinition": "duo", "eksPropertiesOverride": {"podProperties": {}}},
-        "eksPropertiesOverride is not supported",
+        {"jobDefinition": "duo", "eksPropertiesOverride": {"podProperties": {"containers": [{"args": ["x"]}]}}},
+        "cannot be specified for a job definition that has ecsProperties",
     ),
     (gang() | {"containerOverrides": OVER}, "containerOverrides cannot be specified"),
     (gang() | {"ecsPropertiesOverride": {"taskProperties": [{}]}}, "ecsPropertiesOverride cannot be specified"),

@@ -5,8 +5,9 @@ from typing import Annotated, Literal, Union, get_args, get_origin
 
 import pytest
 
+from batchq.api.batch.eks import EksProperties, EksPropertiesOverride
 from batchq.api.batch.validation import WireModel
-from tests.api.model import OPERATIONS, SERVED
+from tests.api.model import OPERATIONS, SERVED, SERVICE
 
 SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}
 IN_THE_PATH = {"resourceArn"}
@@ -14,8 +15,13 @@ IN_THE_PATH = {"resourceArn"}
 # Members that are not compared: they are refused whatever they contain.
 REFUSED_WHOLE = {
     "eksConfiguration": "no Kubernetes here",
-    "eksProperties": "no Kubernetes here",
-    "eksPropertiesOverride": "no Kubernetes here",
+    "eksProperties": "refused in nodeProperties; compared by its own name",
+    "eksPropertiesOverride": "refused in nodeOverrides; compared by its own name",
+    "initContainers": "one container a pod",
+    "secret": "objects of Kubernetes",
+    "persistentVolumeClaim": "objects of Kubernetes",
+    "capabilities": "rights of the engine's default",
+    "seccompProfile": "rights of the engine's default",
     "efsVolumeConfiguration": "file systems of AWS",
     "s3filesVolumeConfiguration": "file systems of AWS",
     "serviceEnvironmentOrder": "SageMaker",
@@ -68,7 +74,11 @@ def pairs(ours, theirs, seen=()):
 
 
 def everything():
-    return [it for name, ours in SHAPES.items() for it in pairs(ours, OPERATIONS[name].input_shape)]
+    found = [it for name, ours in SHAPES.items() for it in pairs(ours, OPERATIONS[name].input_shape)]
+    pods = [
+        it for ours in (EksProperties, EksPropertiesOverride) for it in pairs(ours, SERVICE.shape_for(ours.__name__))
+    ]
+    return [*found, *pods]
 
 
 def test_every_supported_operation_with_a_body_has_a_shape():

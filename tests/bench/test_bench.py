@@ -7,7 +7,7 @@ from tests.bench.figures import TINY, Figure, at_least, at_most_more, interleave
 from tests.bench.groups import GROUPS
 from tests.support.clock import VirtualLoop
 
-ON_DOCKER = {"containers", "ends", "stop", "million"}
+ON_DOCKER = {"containers", "ends", "stop", "use", "million"}
 
 
 @pytest.mark.exhaustive

@@ -8,7 +8,20 @@ import re
 from msgspec import Struct, convert
 from msgspec.structs import fields
 
-from batchq.ports.responses import accounts, activity, batch, checkpoints, costs, groups, jobs, records, server, stops
+from batchq.ports.responses import (
+    accounts,
+    activity,
+    batch,
+    checkpoints,
+    costs,
+    groups,
+    jobs,
+    machines,
+    records,
+    server,
+    stops,
+    webhooks,
+)
 from batchq.ports.responses.job_details import JobResponse
 
 AT = 1_795_000_000_000  # milliseconds
@@ -19,11 +32,16 @@ TYPES = {
     "/v1/batchq/listgroups": groups.GroupsResponse,
     "/v1/batchq/overview": server.OverviewResponse,
     "/v1/batchq/activity": activity.ActivityResponse,
+    "/v1/batchq/listmachines": machines.MachinesResponse,
     "/v1/batchq/whoami": accounts.CallerResponse,
     "/v1/batchq/events": records.ListEventsResponse,
     "/v1/batchq/consolelogin": server.CreateConsoleLoginResponse,
     "/v1/batchq/costreport": costs.CostReportResponse,
     "/v1/batchq/listbudgets": costs.ListBudgetsResponse,
+    "/v1/batchq/listwebhooks": webhooks.ListWebhooksResponse,
+    "/v1/batchq/(create|update|redeliver)webhook": webhooks.WebhookSecretResponse,
+    "/v1/batchq/testwebhook": webhooks.TestWebhookResponse,
+    "/v1/batchq/deletewebhook": server.EmptyResponse,
     "/v1/batchq/setbudget": costs.BudgetResponse,
     "/v1/batchq/removebudget": server.EmptyResponse,
     JOB: JobResponse,
@@ -95,8 +113,6 @@ def details(row, **more):
         "image": "python:3.12",
         "command": ["python", "train.py"],
         "environment": [],
-        "vcpus": 2.0,
-        "memoryMiB": 512,
         "gpus": 0,
         "stopGraceSeconds": 30.0,
         "retryStrategy": {"attempts": 1, "evaluateOnExit": []},
@@ -135,9 +151,30 @@ def queue(name, state="ENABLED", **more):
 
 def environment(name="local", *, vcpus=(8.0, 6.5), memory=(1024, 512), gpus=(0, 0)):
     """A compute environment of the overview, with the limit and the requested amount of each resource."""
+    return {"computeEnvironment": name, "state": "ENABLED"} | _uses(vcpus, memory, gpus)
+
+
+def _uses(vcpus, memory, gpus):
     amounts = {"vcpus": vcpus, "memoryMiB": memory, "gpus": gpus}
-    uses = {member: {"limit": limit, "requested": requested} for member, (limit, requested) in amounts.items()}
-    return {"computeEnvironment": name, "state": "ENABLED"} | uses
+    return {member: {"limit": limit, "requested": requested} for member, (limit, requested) in amounts.items()}
+
+
+def machine(name, state="READY", *, jobs=(), job_count=None, **more):
+    """A machine of listmachines. `jobs`: rows of jobs."""
+    uses = _uses((8.0, 6.5), (24_576, 20_480), (2, 1))
+    shown = {"jobs": list(jobs), "jobCount": len(jobs) if job_count is None else job_count}
+    return {"machine": name, "state": state} | uses | shown | more
+
+
+def machine_list(*rows, counts=None, **more):
+    """A response of listmachines. `counts`: by state, if there are further pages."""
+    states = [row["state"] for row in rows]
+    engine = {"state": "OK", "sentence": "Docker answers."}
+    return {
+        "machines": list(rows),
+        "counts": counts or {it: states.count(it) for it in states},
+        "engine": engine,
+    } | more
 
 
 def overview(*, at=1, queues=(), capacity=(), failed=None):

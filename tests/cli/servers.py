@@ -7,7 +7,7 @@ from inspect import isawaitable
 from aiohttp import web
 
 from batchq.cli.main import main
-from tests.cli.responses import AT, caller, explanation, line_type, mistakes_in, mistakes_of
+from tests.cli.responses import AT, caller, details, explanation, line_type, mistakes_in, mistakes_of
 
 DAY = 86_400_000  # milliseconds
 SECOND = 1000  # milliseconds
@@ -48,6 +48,8 @@ def row(name="train", status="RUNNING", **more):
         "createdAt": AT,
         "attempt": 1,
         "maxAttempts": 1,
+        "vcpus": 2.0,
+        "memoryMiB": 512,
     } | more
 
 
@@ -195,6 +197,8 @@ class JobServer(ScriptedServer):
         self.states = [state("SUCCEEDED", attempt())]
         self.output = {1: []}
         self.sentence = None
+        #: What the latest attempt used; None: it was not measured.
+        self.use = None
         #: Why no compute environment could hold the submitted job; empty: one could.
         self.warning = ""
         #: The number of further requests that are answered with 503.
@@ -217,6 +221,7 @@ class JobServer(ScriptedServer):
         app.router.add_post("/v1/batchq/whoami", self._whoami)
         app.router.add_post("/v1/submitjob", self._submit)
         app.router.add_post("/v1/describejobs", self._describe)
+        app.router.add_get("/v1/batchq/jobs/{id}", self._get)
         app.router.add_get("/v1/batchq/jobs/{id}/log", self._log)
         app.router.add_get("/v1/batchq/jobs/{id}/why", self._why)
         app.router.add_post("/v1/batchq/{verb:canceljobs|terminatejobs}", self._stop)
@@ -256,6 +261,10 @@ class JobServer(ScriptedServer):
         if len(self.states) == 1:
             self.is_followed.set()
         return self.json(request, {"jobs": [current] if current else []})
+
+    async def _get(self, request):
+        use = {} if self.use is None else {"use": self.use}
+        return self.json(request, {"job": details(row(startedAt=AT, **use))})
 
     async def _log(self, request):
         self.log_requests.append(request.match_info["id"])

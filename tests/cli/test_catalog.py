@@ -1,11 +1,12 @@
 """`batchq queue`, `env`, `def` and `resource`: requests and output."""
 
 import json
+import re
 
 import pytest
 
-from tests.cli.responses import environment, explanation, overview, queue
-from tests.cli.servers import batchq
+from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
+from tests.cli.servers import batchq, row
 
 QUEUES = [
     {
@@ -82,6 +83,36 @@ async def test_show_prints_each_setting_with_its_path(catalog, capsys):
     assert fields["containerProperties.command"] == "echo hi"
     assert fields["containerProperties.resourceRequirements[0].type"] == "VCPU"
     assert catalog.requests == [("POST", "/v1/describejobdefinitions", {"jobDefinitionName": "a"})]
+
+
+@pytest.fixture
+def two_nodes(catalog):
+    away = machine("n1", "AWAY", awaySince=0, jobs=[row(), row("blast")], job_count=2)
+    pages = iter([machine_list(away, nextToken="more"), machine_list(machine("n2"))])
+    catalog.responses["/v1/batchq/listmachines"] = lambda _: next(pages)
+    return catalog
+
+
+async def test_an_environment_shows_its_machines_of_all_pages_below_its_settings(two_nodes, capsys):
+    assert await batchq("env", "show", "local") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "computeEnvironmentName\tlocal"
+    assert [re.sub(r"1970\S+", "1970", line) for line in lines[-2:]] == [
+        "machine\tn1\tAWAY\t1970\t6.5/8\t20480/24576\t1/2\t2\ttrain blast",
+        "machine\tn2\tREADY\t\t6.5/8\t20480/24576\t1/2\t0\t",
+    ]
+    assert [content["computeEnvironment"] for _, path, content in two_nodes.requests if path.endswith("machines")] == [
+        "local"
+    ] * 2
+
+
+async def test_the_json_of_an_environment_has_its_machines(two_nodes, capsys):
+    assert (
+        await batchq("env", "show", "local", "--query", "[state, machines[].machine, machines[0].jobs[].jobName]") == 0
+    )
+
+    assert json.loads(capsys.readouterr().out) == ["ENABLED", ["n1", "n2"], ["train", "blast"]]
 
 
 async def test_json_is_the_response_of_aws_operation(catalog, capsys):

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -117,6 +118,19 @@ async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
         ["fit-2", "0.2", "FAILED", "3"],
     ]
     assert json.loads("".join(document))["group"]["groupName"] == "fit"
+
+
+async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
+    script = ("-e", 'BATCHQ_SIMULATED={"seconds": 2, "cpus": 0.5, "memory_mib": 20}')
+    await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2", "--wait")
+
+    _, lines, _ = await batchq("show", "fit")
+    _, document, _ = await batchq("show", "fit", "--json")
+
+    assert re.fullmatch(r"CPU time: \d\.\d s of 2 measured jobs", lines[1])
+    assert lines[2] == "peak memory of a job: 20 MiB"
+    assert [line.split("\t")[-1] for line in lines[3:]] == [str(20 * 2**20)] * 2
+    assert json.loads("".join(document))["group"]["peakMemoryBytes"] == 20 * 2**20
 
 
 async def test_the_same_command_continues_its_group(batchq):

@@ -39,6 +39,40 @@ async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
     assert fields["attempt"].split("\t")[:2] == ["1", "137"]
 
 
+USE = {
+    "sampledAt": RAN["stoppedAt"] - 600,
+    "cpuSeconds": 540.0,
+    "peakMemoryBytes": 512 * 2**20,
+    "workingSetBytes": 498 * 2**20,
+    "readBytes": 2**30,
+    "writtenBytes": 3 * 2**20,
+}
+
+
+async def test_show_prints_what_the_last_attempt_used(native, capsys):
+    attempts = [attempt(1, startedAt=1, stoppedAt=2), attempt(2, use=USE, **RAN), attempt(3)]
+    native.responses[PATH] = {"job": DETAIL | {"use": USE, "attempts": attempts}}
+
+    assert await batchq("show", JOB) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    fields = dict(line.split("\t", 1) for line in lines)
+    assert fields["used"] == (
+        "9 min of CPU time; 0.75 of 2 vCPUs; peak 512 of 512 MiB; working set 498 MiB; read 1,024 MiB; "
+        "written 3.0 MiB; as of 0.6 s before the end"
+    )
+    shown = [line.split("\t")[5:7] for line in lines if line.startswith("attempt\t") and line.count("\t") > 2]
+    assert shown == [["not measured", "not measured"], ["9 min", "512 MiB"], ["", ""]]
+
+
+async def test_show_says_that_nothing_was_measured(native, capsys):
+    native.responses[PATH] = {"job": DETAIL}
+
+    assert await batchq("show", JOB) == 0
+
+    assert "used\tnot measured\n" in capsys.readouterr().out
+
+
 async def test_show_has_the_explanation_of_the_server(native, capsys):
     native.responses[PATH] = {"job": DETAIL}
     native.responses[f"{PATH}/why"] = explanation("Killed for memory.", "OUT_OF_MEMORY", jobId=JOB)

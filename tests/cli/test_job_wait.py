@@ -48,6 +48,24 @@ async def test_an_unfinished_job_is_read_again_until_it_ends(native, capsys):
 
 
 @pytest.mark.parametrize(
+    ("use", "printed"),
+    [
+        ({"cpuSeconds": 17.0, "peakMemoryBytes": 812 * 2**20}, "; 1.7 of 2 vCPUs; peak 812 of 512 MiB"),
+        ({"cpuSeconds": 0.4}, "; 0.04 of 2 vCPUs"),
+        ({"peakMemoryBytes": 3 * 2**19}, "; peak 1.5 of 512 MiB"),
+        ({}, ""),
+    ],
+)
+async def test_the_end_shows_what_was_measured(native, capsys, use, printed):
+    times = {"startedAt": 1_795_000_000_000, "stoppedAt": 1_795_000_012_000}
+    native.rows = [row(status="SUCCEEDED", use={"sampledAt": 1_795_000_010_000, **use}, **times)]
+
+    assert await batchq("wait", JOB) == 0
+
+    assert capsys.readouterr().err == f"batchq: train SUCCEEDED after 12 s{printed}\n"
+
+
+@pytest.mark.parametrize(
     ("array", "printed"),
     [
         (

@@ -51,7 +51,22 @@ def refused(capsys):
 def test_each_flag_has_its_member(planned):
     words = ["--name", "fit", "-q", "gpu", "--vcpus", "2", "--memory", "4g", "--gpus", "1", "--array", "10"]
     words += ["--after", JOB, "--after", f"{JOB}:n2n", "--retry", "3", "--time", "1h", "--priority", "0"]
-    words += ["--share", "ada", "--tag", "a=b=c", "--need", "licence-x=2", "-e", "A=1", "-e", "A=2", "-e", "B="]
+    words += [
+        "--share",
+        "ada",
+        "--tag",
+        "a=b=c",
+        "--notify",
+        "chat",
+        "--need",
+        "licence-x=2",
+        "-e",
+        "A=1",
+        "-e",
+        "A=2",
+        "-e",
+        "B=",
+    ]
 
     _, job = planned("-d", "align:3", *words, "--", "fit", "--time", "--", "x")
 
@@ -74,7 +89,7 @@ def test_each_flag_has_its_member(planned):
         "timeout": {"attemptDurationSeconds": 3600},
         "schedulingPriorityOverride": 0,
         "shareIdentifier": "ada",
-        "tags": {"a": "b=c"},
+        "tags": {"a": "b=c", "batchq:notify": "chat"},
         "consumableResourcePropertiesOverride": {
             "consumableResourceList": [{"consumableResource": "licence-x", "quantity": 2}]
         },

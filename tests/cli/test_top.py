@@ -10,8 +10,7 @@ from textual.widgets import DataTable, Input, Static
 from batchq.cli.main import main
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from batchq.cli.top_view import FAST, SLOW, TopServer, TopSnapshot, TopState, View, summary_lines
-from batchq.ports.responses.server import OverviewResponse
-from tests.cli.responses import environment, explanation, overview, queue
+from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
 from tests.cli.servers import job_id, row
 from tests.cli.terminal_session import on_terminal
 
@@ -33,25 +32,46 @@ OVERVIEW = overview(
         "groups": [{"jobDefinition": "train:3", "reason": "exit code 1", "count": 180}],
     },
 )
+ONE_MACHINE = machine_list(machine("local"))
 TRAIN, BLAST = row(), row("blast", jobId=job_id("77ab01c9"))
 
 
 @pytest.fixture
 def top_server(native):
     native.rows = [TRAIN, BLAST, row("sweep", "FAILED", jobId=job_id("91aa0000"))]
-    native.responses["/v1/batchq/overview"] = OVERVIEW
+    native.responses |= {"/v1/batchq/overview": OVERVIEW, "/v1/batchq/listmachines": ONE_MACHINE}
     return native
 
 
 # ---------------------------------------------------------------------------------------------------------- decisions
+def snapshot(machines=ONE_MACHINE, rows=(), **changes):
+    return convert({"overview": OVERVIEW | changes, "rows": rows, "machines": machines}, TopSnapshot)
+
+
 def test_the_summary_shows_the_busiest_queue_first_and_what_is_requested_of_each_limit():
-    assert summary_lines(convert(OVERVIEW, OverviewResponse), AT) == [
+    assert summary_lines(snapshot(), AT) == [
         "Docker answers.  ada (admin)",
         "default             13 running     1204 waiting (3 min)  Requires 4 vCPUs, 1.5 of 8 are free.",
         "night            DISABLED     0 running       88 waiting",
         "local            vCPUs 6.5 of 8 [########..]",
-        "machine          memory 20 of 24 [########..] GiB",
+        "memory           20 of 24 [########..] GiB",
         "failed, 24 h     214: 180 train:3 exit code 1",
+    ]
+
+
+def test_several_machines_have_a_line_each_and_further_ones_are_counted():
+    away = machine("n1", "AWAY", awaySince=int((AT - timedelta(minutes=3)).timestamp() * 1000), jobs=[TRAIN])
+    ready = machine("n2", jobs=[TRAIN, BLAST], job_count=4)
+    counts = {"READY": 20, "AWAY": 1, "CORDONED": 1}
+    room = "vCPUs 6.5 of 8 [########..]   memory 20 of 24 [########..] GiB   GPUs 1 of 2 [#####.....]"
+
+    lines = summary_lines(snapshot(machine_list(away, machine("n3", "CORDONED"), ready, counts=counts)), AT)
+
+    assert lines[5:9] == [
+        f"n1               AWAY for 3 min {room}   1 job: train",
+        f"n3               CORDONED {room}   0 jobs",
+        f"n2               {room}   4 jobs: train, blast, ...",
+        "22 machines: 1 AWAY, 1 CORDONED, 20 READY; batchq env show ENVIRONMENT lists them",
     ]
 
 
@@ -59,10 +79,10 @@ def test_equal_responses_make_the_requests_rarer_until_something_changes():
     state = TopState()
     intervals = []
     for at in range(7):
-        state.received(convert({"overview": OVERVIEW | {"at": at}, "rows": [TRAIN]}, TopSnapshot))
+        state.received(snapshot(rows=[TRAIN], at=at))
         intervals.append(state.interval)
     assert intervals == [FAST] * 5 + [SLOW] * 2
-    state.received(convert({"overview": OVERVIEW, "rows": [TRAIN, BLAST]}, TopSnapshot))
+    state.received(snapshot(rows=[TRAIN, BLAST]))
     assert state.interval == FAST
 
 

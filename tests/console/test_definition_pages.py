@@ -1,5 +1,6 @@
 """The pages of job definitions."""
 
+from batchq.compute.simulated.script import Script
 from tests.console.world import HOSTILE
 
 
@@ -80,3 +81,15 @@ async def test_hostile_text_of_a_definition_is_shown_as_text(browser):
     assert "<script>window" not in page.body
     assert "\x1b" not in page.body
     assert "\u202e" not in page.body
+
+
+async def test_a_revision_shows_what_its_last_attempts_used(browser):
+    script = Script(seconds=2, cpus=0.5, memory_mib=20)
+    job_id = await browser.run(until="SUCCEEDED", script=script)
+    (job,) = (await browser.call("describejobs", {"jobs": [job_id]}))["jobs"]
+
+    page = await browser.open(f"/ui/definitions/{job['jobDefinition'].rpartition('/')[2]}")
+
+    assert "Used by the last 1 measured attempt" in page.text
+    assert "Peak memory 20 MiB 20 MiB 20 MiB 64 MiB" in page.text
+    assert "advice" not in page.page.ids

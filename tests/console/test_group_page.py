@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 
 import pytest
 
@@ -132,9 +133,31 @@ def test_a_bar_of_no_jobs_is_empty():
 
 def test_rows_without_a_value_are_last_in_both_orders():
     rows = [
-        MemberRow(job=job(number=at), exit_code=code, ran=None, attempts=1, values={}, metrics={})
+        MemberRow(job=job(number=at), exit_code=code, ran=None, attempts=1, use=None, values={}, metrics={})
         for at, code in enumerate((None, 3, 1))
     ]
 
     assert [row.exit_code for row in sorted_rows(rows, "exit")] == [1, 3, None]
     assert [row.exit_code for row in sorted_rows(rows, "-exit")] == [3, 1, None]
+
+
+async def test_the_page_and_the_csv_show_what_was_measured(browser):
+    measured = Script(seconds=3, cpus=0.5, memory_mib=20)
+    for name, script in (("less", measured), ("more", Script(seconds=3, memory_mib=30)), ("none", FAST)):
+        await browser.run(f"fit-{name}", until="SUCCEEDED", script=script, tags=TAGS, parameters={"a": name})
+    path = f"/ui/groups/{await group_id(browser)}"
+
+    page = await browser.open(f"{path}?sort=-memory")
+    rows = {row["name"]: row for row in csv.DictReader(io.StringIO((await browser.open(f"{path}/csv")).body))}
+
+    assert re.search(r"\d\.\d s of CPU time, of 1 measured job peak memory of a job 30 MiB", page.text)
+    cells = [cell.split("<")[0] for cell in page.body.split('data-label="Peak memory">')[1:]]
+    assert cells == ["30 MiB", "20 MiB", "not measured"]
+    assert page.body.count('data-label="CPU time">not measured<') == 2
+    assert float(rows["fit-less"]["cpu seconds"]) > 0
+    assert [rows[f"fit-{name}"]["peak memory bytes"] for name in ("less", "more", "none")] == [
+        str(20 * 2**20),
+        str(30 * 2**20),
+        "",
+    ]
+    assert rows["fit-more"]["cpu seconds"] == ""

@@ -220,3 +220,22 @@ async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
     links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}
     for link in sorted(links):
         await browser.open(link.replace("&amp;", "&"))
+
+
+async def test_each_attempt_shows_what_it_used(browser):
+    measured = Script(seconds=3, cpus=0.5, memory_mib=20, exit_code=1)
+    job_id = await browser.run(script=measured, retryStrategy={"attempts": 1}, until="FAILED")
+
+    page = await browser.open(f"/ui/jobs/{job_id}")
+
+    used = re.search(r'data-label="Used">(.*?)<', page.body)[1]
+    expected = (
+        r"\d\.\d s of CPU time; 0\.50 of 1 vCPU; peak 20 of 64 MiB; working set 20 MiB; as of \d\.\d s before the end"
+    )
+    assert re.fullmatch(expected, used), used
+
+
+async def test_an_attempt_that_was_not_measured_says_so(browser):
+    job_id = await browser.run(script=Script(seconds=0), until="SUCCEEDED")
+
+    assert 'data-label="Used">not measured<' in (await browser.open(f"/ui/jobs/{job_id}")).body

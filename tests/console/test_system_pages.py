@@ -4,11 +4,16 @@ import json
 import re
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
+from batchq.api.console.capacity_pages import MAX_MACHINES
 from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Directory, User
+from batchq.domain.container import Resources
 from batchq.domain.enums import Role
+from batchq.domain.machines import Machine
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.logs.quota import LogQuota
@@ -19,6 +24,7 @@ from tests.console.test_login import visitor_of
 from tests.console.world import HOSTILE
 from tests.roles.people import PEOPLE
 from tests.service.job_queue import ENDLESS
+from tests.support.builders import NOON
 
 
 async def licences(browser, name="licence-x", total=2):
@@ -44,6 +50,33 @@ async def test_an_environment_shows_its_jobs_and_queues(browser):
     page = await browser.open("/ui/environments")
     assert {"environment-local", f"job-{job_id}"} <= set(page.page.ids)
     assert re.search(r"1 of \d+ requested Queues default", page.text)
+
+
+async def test_the_machines_of_the_engine_have_their_room_and_links_to_their_jobs(browser):
+    job_id = await browser.run("train-1")
+    page = await browser.open("/ui/environments")
+    assert "machine-local" in page.page.ids
+    assert f"/ui/jobs/{job_id}" in page.page.links
+    assert re.search(r"local READY 1 of \d+ 64 MiB of \S+ [MG]iB 1: train-1", page.text)
+
+
+async def test_several_machines_show_what_is_closed_first_and_continue_on_the_next_page(browser, monkeypatch):
+    size = Resources(millicpus=4000, memory_mib=2048, gpus=2)
+    machines = [Machine(name=f"n{number:02}", resources=size, is_enforced=True) for number in range(MAX_MACHINES)]
+    away = replace(machines[0], name="z1", environment="local", is_cordoned=True, away_since=NOON)
+    listed = MachineSet([*machines, away, replace(machines[0], name="z2", is_cordoned=True)])
+    monkeypatch.setattr(Engine, "machines", lambda _: listed)
+
+    page = await browser.open("/ui/environments")
+
+    rows = [it for it in page.page.ids if it.startswith("machine-")]
+    assert (rows[:3], len(rows)) == (["machine-z1", "machine-z2", "machine-n00"], MAX_MACHINES)
+    assert re.search(r"z1 only local AWAY for .* 0 of 4 0 MiB of 2 GiB 0 of 2 0 z2 CORDONED", page.text)
+    (after,) = [it for it in page.page.links if "after=" in it]
+    rest = await browser.open(after)
+    assert [it for it in rest.page.ids if it.startswith("machine-")] == ["machine-n48", "machine-n49"]
+    assert "no further machine" in (await browser.open("/ui/environments?after=2%20zz")).text
+    await browser.open("/ui/environments?after=zz", status=400)
 
 
 async def test_a_consumable_resource_shows_who_holds_it_and_who_waits(browser):

@@ -12,11 +12,11 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import Hold
 from batchq.ports.clock import Boot
-from batchq.ports.jobs import Changes
+from batchq.ports.jobs import Changes, SurveyRecord
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import align
 from tests.contracts.test_store_audit import DONE
-from tests.support.builders import NOON, attempt, consumable, job, moment, queue, submission
+from tests.support.builders import NOON, attempt, consumable, job, job_id, moment, queue, submission
 
 DAY = timedelta(days=1)
 DAYS_BEHIND = 40 * DAY
@@ -94,7 +94,7 @@ async def test_all_decisive_times_are_shifted_once(store):
             submissions=((key, blocked.id, then),),
             shares=((SHARE, ShareUse(as_of=then)),),
             audit_records=(requested,),
-            surveyed_at=then,
+            survey=SurveyRecord(began_at=then, unseen={blocked.id: then, waits.id: NOON - 2 * DAY, held.id: None}),
         )
     )
     await store.ingest_audit_records([noted])
@@ -109,7 +109,9 @@ async def test_all_decisive_times_are_shifted_once(store):
     assert stored[waits.id] == waits
     assert stored[held.id].hold.held_at == at
     assert (await store.shares())[SHARE].as_of == at
-    assert await store.surveyed_at() == at
+    assert await store.last_survey() == SurveyRecord(
+        began_at=at, unseen={blocked.id: at, waits.id: NOON - 2 * DAY, held.id: None}
+    )
     assert (await store.resources(JobQueue))[0].created_at == at
     assert [it.record.at for it in await store.audit_records(AuditQuery(limit=10))] == [at, then]
     await store.commit(Changes(inserted=(job(number=3),), delete_submissions_before=at))
@@ -134,14 +136,14 @@ async def test_unreadable_rows_are_left_to_the_engine(tmp_path):
 
 
 @pytest.mark.fault("BU07")
-async def test_the_time_of_the_last_survey_is_stored(store):
-    assert await store.surveyed_at() is None
+async def test_the_last_survey_is_stored(store):
+    assert await store.last_survey() is None
 
-    await store.commit(Changes(surveyed_at=NOON - DAY))
-    await store.commit(Changes(surveyed_at=NOON))
+    await store.commit(Changes(survey=SurveyRecord(began_at=NOON - DAY, unseen={job_id(1): None})))
+    await store.commit(Changes(survey=SurveyRecord(began_at=NOON, unseen={job_id(2): NOON - DAY})))
     await store.commit(Changes())
 
-    assert await store.surveyed_at() == NOON
+    assert await store.last_survey() == SurveyRecord(began_at=NOON, unseen={job_id(2): NOON - DAY})
 
 
 @pytest.mark.fault("CO03")

@@ -33,6 +33,10 @@ PANELS = (
     ("vCPUs of accounts", "short", ("batchq_account_vcpus", "{{account}} {{kind}}")),
     ("Memory", "bytes", ("batchq_memory_bytes", "{{kind}}")),
     ("GPUs", "short", ("batchq_gpus", "{{kind}}")),
+    ("Machines", "short", ("batchq_machines", "{{state}}")),
+    ("vCPUs of machines", "short", ("batchq_machine_vcpus", "{{machine}} {{kind}}")),
+    ("Memory of machines", "bytes", ("batchq_machine_memory_bytes", "{{machine}} {{kind}}")),
+    ("GPUs of machines", "short", ("batchq_machine_gpus", "{{machine}} {{kind}}")),
     ("Consumable resources", "short", ("batchq_resource_units", "{{resource}} {{kind}}")),
     ("Run time of attempts", "s", (quantile(0.5, "batchq_attempt_run_seconds", "queue", over="15m"), "{{queue}} p50")),
     (
@@ -105,6 +109,13 @@ RULES = (
         "10m",
         "warning",
         "Safe mode starts no job: run `batchq leave-safe-mode`.",
+    ),
+    (
+        "BatchqMachineAway",
+        'batchq_machines{state="AWAY"} > 0',
+        "10m",
+        "warning",
+        "A machine does not answer: its jobs may still run, and it gets no new job.",
     ),
     (
         "BatchqQueueWaits",

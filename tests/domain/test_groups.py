@@ -11,9 +11,10 @@ from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import MemberChange, group_after, new_group
 from batchq.domain.ids import GroupId
-from batchq.domain.job import ArrayState
+from batchq.domain.job import ArrayState, AttemptContainer
 from batchq.domain.status_counts import counts_after
-from tests.support.builders import NOON, job, stop
+from batchq.domain.use import Use
+from tests.support.builders import NOON, attempt, job, stop
 from tests.support.examples import examples
 
 TERMS = GroupTerms(id=GroupId("g-1"), name="fit", size=3, max_running=2, max_failed=2)
@@ -93,3 +94,30 @@ def test_the_run_times_of_succeeded_jobs_are_added():
     failed = member(2, Status.FAILED, started_at=NOON, stopped_at=NOON + timedelta(seconds=9))
 
     assert group(ran, failed).run_time == timedelta(seconds=40)
+
+
+def used(number, **figures):
+    use = Use(sampled_at=NOON, **figures) if figures else None
+    container = AttemptContainer(started_at=NOON, use=use)
+    return member(number, Status.SUCCEEDED, attempts=(attempt(started_at=NOON, containers=(container,)),))
+
+
+def test_a_group_counts_what_was_measured_of_its_jobs():
+    found = group(used(1, cpu_seconds=2.5, peak_memory=30), used(2, peak_memory=20), used(3))
+
+    assert (found.measured, found.cpu_seconds, found.peak_memory) == (1, 2.5, 30)
+
+
+def test_a_group_without_a_measured_job_has_no_peak():
+    found = group(used(1), member(2, Status.RUNNING))
+
+    assert (found.measured, found.peak_memory) == (0, None)
+
+
+def test_a_replaced_job_does_not_count_for_the_cpu_time_of_its_group():
+    first, second = used(1, cpu_seconds=2.5, peak_memory=30), used(2, cpu_seconds=1.0, peak_memory=20)
+    replaced = [MemberChange(before=None, after=second), MemberChange(before=first, after=None)]
+
+    found = group_after(group(first), replaced, NOON)
+
+    assert (found.measured, found.cpu_seconds, found.peak_memory) == (1, 1.0, 30)

@@ -130,6 +130,7 @@ LOOPS = [
     "store",
     "survey",
     "time limits",
+    "use",
     "watch",
 ]
 A_WHILE = 5.0  # seconds, in which a loop that has failed once or twice is there again

@@ -294,6 +294,7 @@ def _native(day: Day, jobs: Mapping[str, str]) -> None:
         ("listjobs", {"jobNames": ["good"]}),
         ("listjobs", {"jobStatuses": ["FAILED"]}),
         ("overview", {}),
+        ("listmachines", {"computeEnvironment": "local"}),
         ("costreport", {}),
         ("listbudgets", {}),
         ("listjobs", {"unknown": 1}),

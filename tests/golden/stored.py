@@ -32,11 +32,12 @@ from batchq.domain.ids import QueueName
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.task import NodeRun
+from batchq.domain.webhooks import DeliveryProgress, Webhook
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
-from batchq.ports.jobs import Restoration
+from batchq.ports.jobs import Restoration, SurveyRecord
 from batchq.ports.logs import LogLine, LogStream
-from batchq.store import bulk_stops, costs, rows, statements
+from batchq.store import bulk_stops, costs, rows, statements, webhooks
 from batchq.store.lock import locked_data
 from batchq.store.log_files import LogFiles
 from tests.golden.shapes import example, shape
@@ -97,7 +98,10 @@ VALUES: Mapping[str, Stored] = {
     ),
     "consumable_resource_update": Stored(of=ConsumableUpdate, write=rows.as_json, read=rows.CONSUMABLE_UPDATE.decode),
     "budget": Stored(of=Budget, write=rows.as_json, read=costs.BUDGET.decode),
+    "webhook": Stored(of=Webhook, write=rows.as_json, read=webhooks.WEBHOOK.decode),
+    "delivery_progress": Stored(of=DeliveryProgress, write=rows.as_json, read=webhooks.DELIVERY_PROGRESS.decode),
     "restoration": Stored(of=Restoration, write=rows.as_json, read=rows.RESTORATION.decode),
+    "survey": Stored(of=SurveyRecord, write=rows.as_json, read=rows.SURVEY_RECORD.decode),
     "clock_anchor": Stored(of=ClockAnchor, write=rows.as_json, read=rows.CLOCK_ANCHOR.decode),
 }
 LOG_ID = "0123456789abcdef0123456789abcdef"

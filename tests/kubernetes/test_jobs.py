@@ -6,6 +6,10 @@ from msgspec.structs import replace
 from batchq.compute.simulated.script import script_variable
 from batchq.domain.enums import Action, Status
 from batchq.domain.job import ExitRule
+from tests.scenarios.test_machine_list import (  # noqa: F401 - each scenario is written once
+    test_a_machine_without_jobs_has_nothing_requested,
+    test_a_running_job_is_on_one_machine_which_counts_what_it_requests,
+)
 from tests.support.builders import task
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, LASTING, Script, contained, lasting
 

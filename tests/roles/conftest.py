@@ -3,12 +3,12 @@
 import pytest
 
 from tests.roles import people
-from tests.roles.resources import Resources
+from tests.roles.resources import ENDPOINT_HOST, Resources
 
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory):
-    with people.serve(tmp_path_factory.mktemp("roles") / "data") as server:
+    with people.serve(tmp_path_factory.mktemp("roles") / "data", webhook_hosts=(ENDPOINT_HOST,)) as server:
         yield server
 
 

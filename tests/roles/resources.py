@@ -15,6 +15,8 @@ from tests.roles.people import MODELARTS, Request, sagemaker
 LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
 LICENCES = "licences"
+ENDPOINT_HOST = "127.0.0.1:9"  # where no program listens
+ENDPOINT = f"http://{ENDPOINT_HOST}/"
 REASON = "stopped by the matrix"
 
 _numbers = count(1)
@@ -54,7 +56,10 @@ def absent():
 
 
 class Resources:
-    """The resources of users on a server. In the queue `still` jobs stay RUNNABLE, in `default` they run at once."""
+    """The resources of users on a server.
+
+    In the queue `still` jobs stay RUNNABLE, in `default` they run at once, in `wide` many run at the same time.
+    """
 
     def __init__(self, server):
         self._server = server
@@ -67,6 +72,10 @@ class Resources:
         order = [{"order": 1, "computeEnvironment": "narrow"}]
         for name in ("still", "front"):
             self._server.do("amy", "CreateJobQueue", jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+        wide = fields | {"computeEnvironmentName": "wide", "computeResources": machines | {"maxvCpus": 64}}
+        self._server.do("amy", "CreateComputeEnvironment", **wide)
+        order = [{"order": 1, "computeEnvironment": "wide"}]
+        self._server.do("amy", "CreateJobQueue", jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
         self._server.do("amy", "CreateConsumableResource", consumableResourceName=LICENCES, totalQuantity=1000)
         blocker = self.defined("amy", Script(seconds=None, on_term=0))
         self.until(self.submit("amy", blocker), "RUNNING")
@@ -98,6 +107,12 @@ class Resources:
         job = self.submit(owner, definition, queue="default")
         return Owned(job=job, definition=definition, stream=self.until(job, "SUCCEEDED")["container"]["logStreamName"])
 
+    def running(self, owner):
+        definition = self.defined(owner, Script(seconds=None, on_term=0))
+        job = self.submit(owner, definition, queue="wide")
+        self.until(job, "RUNNING")
+        return Owned(job=job, definition=definition)
+
     def first(self, owner):
         """A job at the front of its queue."""
         definition = self.defined(owner)
@@ -113,6 +128,13 @@ class Resources:
         job = self.submit(owner, definition, arrayProperties={"size": 2})
         self.until(f"{job}:1", "RUNNABLE")
         return Owned(job=job, definition=definition)
+
+    def webhook(self, owner):
+        """A webhook of the owner, in the place of the job."""
+        name = f"hook-{next(_numbers)}"
+        request = Request(path="/v1/batchq/createwebhook", body={"webhookName": name, "url": ENDPOINT})
+        created = self._server.send(owner, request)
+        return Owned(job=created.content["webhook"]["webhookId"], definition=name)
 
     def gang(self, owner):
         name = f"{owner}-{next(_numbers)}"

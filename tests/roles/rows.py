@@ -25,6 +25,7 @@ REACH: Cells = {USER: "DHHHH", COORDINATOR: "DDDHH", OPERATOR: "DDDDD", ADMIN: "
 USE: Cells = {USER: "DDHDH", COORDINATOR: "DDDDH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
 CHANGE: Cells = {USER: "DXHXH", COORDINATOR: "DDDXH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
 NAME: Cells = {USER: "DXXXX", COORDINATOR: "DDDXX", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
+OWN: Cells = {USER: "DHHHH", COORDINATOR: "DXXHH", OPERATOR: "DXXXX", ADMIN: "DXXXX"}
 
 ALL: Cells = {USER: "D", COORDINATOR: "D", OPERATOR: "D", ADMIN: "D"}
 SHARED: Cells = {USER: "X", COORDINATOR: "X", OPERATOR: "D", ADMIN: "D"}
@@ -90,6 +91,15 @@ def _shared(operation: str, cells: Cells = ALL, **members) -> Row:
 
 def _native(path: str, cells: Cells, **body) -> Row:
     return Row(cells=cells, request=lambda _: Request(path=f"/v1/batchq/{path}", body=body))
+
+
+def _webhook(operation: str, cells: Cells = REACH, **members) -> Row:
+    return Row(
+        cells=cells,
+        request=lambda it: Request(path=f"/v1/batchq/{operation}", body={"webhook": it.job} | members),
+        kind="webhook",
+        changes=operation != "testwebhook",
+    )
 
 
 def _found(members) -> Request:
@@ -193,6 +203,12 @@ ROWS: Mapping[tuple[str, str], Row] = {
         cells=REACH,
         request=lambda _: Request(path="/v1/batchq/listgroups", body={}),
         kind="grouped",
+        revealed=lambda it: f'"{it.job}"',
+    ),
+    ("ListMachines", ""): Row(
+        cells=REACH,
+        request=lambda _: Request(path="/v1/batchq/listmachines", body={"maxJobs": 20}),
+        kind="running",
         revealed=lambda it: f'"{it.job}"',
     ),
     ("SubmitJob", "of a definition"): _use(
@@ -302,6 +318,18 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListBudgets", ""): _native("listbudgets", ACCOUNTS),
     ("SetBudget", ""): _native("setbudget", SHARED),
     ("RemoveBudget", ""): _native("removebudget", SHARED),
+    ("CreateWebhook", ""): _native("createwebhook", ALL),
+    ("ListWebhooks", ""): Row(
+        cells=REACH,
+        request=lambda _: Request(path="/v1/batchq/listwebhooks", body={}),
+        kind="webhook",
+        revealed=lambda it: f'"{it.job}"',
+    ),
+    ("UpdateWebhook", "state"): _webhook("updatewebhook", enabled=False),
+    ("UpdateWebhook", "secret"): _webhook("updatewebhook", cells=OWN, rotateSecret=True),
+    ("DeleteWebhook", ""): _webhook("deletewebhook"),
+    ("TestWebhook", ""): _webhook("testwebhook"),
+    ("RedeliverWebhook", ""): _webhook("redeliverwebhook"),
     ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
     ("GetOverview", ""): _native("overview", ALL),
     ("GetActivity", ""): _native("activity", ALL),

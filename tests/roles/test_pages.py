@@ -47,10 +47,8 @@ ROWS = {
         f"GET {path}": PageRow(cells=ALL)
         for path in ("", "/", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
-    **{
-        f"GET {path}": PageRow(cells=ALL)
-        for path in ("/environments", "/resources", "/resources/{name}", "/accounts", "/system")
-    },
+    **{f"GET {path}": PageRow(cells=ALL) for path in ("/resources", "/resources/{name}", "/accounts", "/system")},
+    "GET /environments": PageRow(lists=True, kind="running"),
     **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
     "GET /jobs": PageRow(query="?definition={ref}", lists=True),
     "POST /settings": PageRow(cells=ALL, form={"theme": "dark", "times": "utc", "shortcuts": "on"}),

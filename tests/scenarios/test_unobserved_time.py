@@ -148,6 +148,50 @@ async def test_a_container_that_vanished_while_no_server_ran_is_charged_to_the_l
     assert status(lab).budget.crossings == ()
 
 
+async def test_a_container_that_ended_before_the_last_survey_is_not_charged_to_the_survey_that_saw_others_run(lab):
+    await set_limit(lab, Decimal(1000))
+    lab.runtime.hold("survey")
+    job, other = await lab.submit(Script(seconds=2)), await lab.start()
+    tag = await tag_of(lab, job)
+    lab.runtime.hold("inspect")
+    await ended(lab, tag)
+    await lab.sleep(ABSENCE)
+    lab.runtime.release("survey")
+    await surveyed(lab)
+    await lab.crash()
+    await lab.machine.remove(tag)
+    lab.runtime.release("inspect")
+
+    await lab.boot()
+
+    await lab.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+    assert await cost(lab, job) <= 2
+    await lab.finish(other)
+
+
+async def test_a_container_that_two_servers_could_not_inspect_is_charged_until_the_first_one_saw_it_run(simulated):
+    lab = simulated
+    lab.prices = PRICES
+    job, other = await lab.submit(Script(seconds=30)), await lab.start()
+    tag = await tag_of(lab, job)
+    lab.runtime.hold("inspect")
+    await ended(lab, tag)
+    await lab.sleep(70)  # longer than the interval between two stored surveys
+    await surveyed(lab)
+    await lab.restart()
+    await lab.sleep(70)
+    await surveyed(lab)
+    await lab.crash()
+    await lab.machine.remove(tag)
+    lab.runtime.release("inspect")
+    await lab.boot()
+
+    await lab.wait_for(job, Status.FAILED, status_reason=status_reasons.DISAPPEARED)
+
+    assert 20 <= await cost(lab, job) <= 30
+    await lab.finish(other)
+
+
 async def test_no_limit_is_applied_before_the_first_survey(lab):
     job = await lab.start()
     await lab.crash()

@@ -42,6 +42,8 @@ class CheckpointChecks(Checks):
         self.shown_by_disk: Callable[[datetime], datetime] = times.shown
         #: By job and name: when the checkpoint was last written, and by which container.
         self._written: defaultdict[JobId, dict[str, PlannedCheckpoint]] = defaultdict(dict)
+        #: By job and attempt: the true time of the first commit with a request for a final checkpoint.
+        self._requested: dict[tuple[JobId, int], datetime] = {}
 
     def wrote(self, it: PlannedCheckpoint) -> None:
         tag = it.container.launch.tag
@@ -74,6 +76,8 @@ class CheckpointChecks(Checks):
         return older is not newer and self.shown_by_disk(older.at) >= self.shown_by_disk(newer.at)
 
     def committed(self, before: Job | None, after: Job) -> None:
+        if after.attempt is not None and after.stop is not None and after.stop.final_checkpoint_requested:
+            self._requested.setdefault((after.id, after.attempt.number), self._times.now())
         known = () if before is None else before.stop_orders
         for number, order in enumerate(after.stop_orders):
             old = known[number].final_checkpoint if number < len(known) else None
@@ -129,9 +133,9 @@ class CheckpointChecks(Checks):
 
     def _late_starts(self, job: Job) -> set[str]:
         """The checkpoints of containers that started after another container got the request for a final one."""
-        if not any(it.final_checkpoint_requested for it in job.stop_orders):
+        requested_at = self._requested.get((job.id, len(job.attempts)))
+        if requested_at is None:
             return set()
-        requested_at = min(_requested_at(order) for order in job.stop_orders if order.final_checkpoint_requested)
         last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
         return {it.path.name for it in last if it.container.launch.tag.container_key and it.at >= requested_at}
 

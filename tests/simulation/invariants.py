@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from batchq.domain import status_reasons
 from batchq.domain.enums import FINISHED, AttemptContainerState, Status, StopKind
 from batchq.domain.ids import JobId, Tag, node_of, parent_of
 from batchq.domain.job import AttemptContainer, Job
@@ -161,6 +162,8 @@ class Invariants(Checks):
     def _check_promised_start(self, before: Job, after: Job) -> None:
         """While a job is the head of its queue its promised start is never postponed, also not by a restart."""
         if before.promised_start is None or after.blocked_at != before.blocked_at or after.unschedulable:
+            return
+        if _is_passed_over(after):
             return
         if after.promised_start is None or after.promised_start > before.promised_start:
             how = f"{before.promised_start} > {after.promised_start}"
@@ -386,6 +389,14 @@ def _most_attempts(job: Job) -> int:
 
 def _is_ending(job: Job) -> bool:
     return any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
+
+
+def _is_passed_over(job: Job) -> bool:
+    """Whether a limit of the job's account blocks the job. Then it is no head, and no start is promised.
+
+    `blocked_at` does not show that if the job became blocked again at the same time.
+    """
+    return status_reasons.code(job.status_reason or "") == status_reasons.code(status_reasons.at_limit(""))
 
 
 def _begins(before: Job | None, after: Job) -> bool:

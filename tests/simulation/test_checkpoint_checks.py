@@ -68,6 +68,33 @@ async def test_a_final_checkpoint_may_be_older_than_an_order_that_took_over_a_pa
     assert (checks.run_log.failure is None) is is_newer
 
 
+@pytest.mark.parametrize(("after_request", "is_kept"), [(-1, False), (1, True)], ids=["before", "after"])
+@pytest.mark.parametrize("skew", [timedelta(), timedelta(hours=1), -timedelta(hours=1)], ids=str)
+async def test_the_checkpoints_of_a_container_that_starts_after_the_request_are_kept(
+    tmp_path, skew, after_request, is_kept
+):
+    """The times of the order are those of the server's clock, which is ahead of the true time by `skew`."""
+    order = replace(DISCARD, ordered_at=NOON + skew, final_checkpoint_requested=True, final_checkpoint="requested-1")
+    part = AttemptContainer(key="0/app", state=AttemptContainerState.RUNNING)
+    attempt = Attempt(number=1, environment="local", placed_at=NOON + skew, containers=(part,))
+    before = builders.job(status=Status.RUNNING, attempt=attempt)
+    ordered = replace(before, stop_orders=(replace(order, final_checkpoint=None),))
+    job = replace(ordered, status=Status.FAILED, attempt=None, attempts=(attempt,), stop_orders=(order,))
+    checks = checks_of(job)
+    checks.committed(before, ordered)
+    tag = Tag(job_id=job.id, attempt=1, container_key="0/app")
+    launch = LaunchSpec(tag=tag, spec=builders.container(), environment=())
+    container = SimulatedContainer(id="2", launch=launch, script=Script())
+    written_at = NOON + timedelta(seconds=after_request)
+    checks.wrote(PlannedCheckpoint(container=container, path=Path("step-1"), at=written_at))
+    for name in ("requested-1", "step-1"):
+        (tmp_path / name).touch()
+
+    checks.check_end(lambda _: tmp_path)
+
+    assert (checks.run_log.failure is None) is is_kept
+
+
 def checks_of(job):
     """The checks of a job whose first attempt wrote a checkpoint at noon."""
     run_log = RunLog()

@@ -23,8 +23,10 @@ from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.webhooks import DeliveryProgress, Webhook, WebhookId
 from batchq.ports.clock import ClockAnchor
-from batchq.ports.jobs import Changes, Restoration
+from batchq.ports.jobs import Changes, Restoration, SurveyRecord
+from batchq.ports.webhooks import StoredWebhook
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.builders import (
@@ -71,6 +73,12 @@ RECORD = AuditRecord(
 )
 BULK_STOP = BulkStop(number=1, request=StopRequest(kind=StopKind.CANCEL, reason="enough"), record=RECORD)
 UPDATE = ConsumableUpdate(token="a-token", operation=QuantityOperation.ADD, quantity=1, at=NOON)
+WEBHOOK = StoredWebhook(
+    webhook=Webhook(
+        id=WebhookId("wh-1"), name="chat", owner=RUNNABLE.spec.owner, url="https://hooks.example.com/", created_at=NOON
+    ),
+    progress=DeliveryProgress(position=1),
+)
 BUDGET = Budget(key=BudgetKey(BudgetScope.ACCOUNT, "lab"), currency="EUR", soft=Decimal(1))
 SPENDING = Spending(
     day=NOON.date(),
@@ -90,6 +98,7 @@ async def fill(data: Path) -> None:
         await store.commit(_changes())
         await _record_activity(store)
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
+        await store.put_webhook(WEBHOOK, caller=None)
         await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(users=frozenset({""}))),)))
         await store.ingest_audit_records(
             [PendingAudit(entry_id="an-entry", record=replace(RECORD, operation="CreateUser", resource="user/ada"))]
@@ -110,7 +119,7 @@ def _changes() -> Changes:
         streams=(log_stream(RUNNING),),
         restoration=Restoration(at=NOON),
         engine_id="an-engine",
-        surveyed_at=NOON,
+        survey=SurveyRecord(began_at=NOON),
         spending=(SPENDING,),
         budgets=((BUDGET.key, BUDGET),),
         groups=(new_group(GROUPED),),

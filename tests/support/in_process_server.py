@@ -35,7 +35,7 @@ from batchq.services.records import EventService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import MetricsService
 from batchq.system.clock import align
-from tests.support.stubs import BOTTOMLESS, UNLIMITED, NoObserver
+from tests.support.stubs import BOTTOMLESS, UNLIMITED, BottomlessCheckpointDisk, NoObserver
 
 
 class Store(JobStore, CatalogStore, ActivityStore, Protocol):
@@ -124,7 +124,7 @@ class InProcessServer:
             catalog=self.catalog,
             clock=self.clock,
             disk_guard=BOTTOMLESS,
-            checkpoint_guard=BOTTOMLESS,
+            checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=stop_grace,
             unavailable=lambda _spec: None,
             prices=prices,

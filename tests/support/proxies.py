@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import Job
 from batchq.domain.machines import Machine
+from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine
@@ -129,6 +130,10 @@ class RuntimeProxy:
     async def survey(self) -> tuple[Inspection, ...]:
         return await self.call("survey", None, self.runtime.survey)
 
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        """Measuring is no call of the engine, so `call` does not pass it."""
+        return await self.runtime.measure(containers, at=at)
+
     async def machines(self) -> tuple[Machine, ...]:
         return await self.call("machines", None, self.runtime.machines)
 
@@ -169,6 +174,8 @@ class RecordingRuntime(RuntimeProxy):
         self.pulls = 0
         #: How many calls there were of `logs`.
         self.log_reads = 0
+        #: The containers of each call of `measure`.
+        self.measured: list[frozenset[Tag]] = []
         #: By call: errors, each of which is raised once, instead of the call.
         self.refusals: dict[str, list[Exception]] = {}
         #: By call: an error that is raised each time, instead of the call.
@@ -202,6 +209,11 @@ class RecordingRuntime(RuntimeProxy):
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         self.log_reads += 1
         return super().logs(tag, after=after)
+
+    async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
+        self.measured.append(frozenset(containers))
+        await self._until_released("measure")
+        return await super().measure(containers, at=at)
 
     async def call(self, name: str, tag: Tag | None, forward: Callable[[], Awaitable[T]]) -> T:
         if name in RECORDED and tag is not None:

@@ -12,6 +12,15 @@ from tests.support.inline import InlineLogFiles, InlineStore
 
 #: A disk that is never full.
 BOTTOMLESS = DiskGuard(free=lambda: 2**40, min_free=0)
+
+
+class BottomlessCheckpointDisk:
+    """The guard of a checkpoint disk that is never full. It starts no thread."""
+
+    async def check(self):
+        pass
+
+
 #: Logs without a quota.
 UNLIMITED = LogQuota(
     container_mib=None,

@@ -19,6 +19,7 @@ const policy = globalThis.trustedTypes?.createPolicy("fragment", { createHTML: (
 async function fetchFragment(url, name, etag) {
   const response = await fetch(url, { headers: { "X-Fragment": name, "If-None-Match": etag ?? "" } });
   setServerTime(response.headers.get("Date"));
+  if (response.headers.has("X-Tab")) document.title = `${decodeURIComponent(response.headers.get("X-Tab"))} · batchq`;
   if (response.status === 401) location.reload(); // the session has ended
   if (response.status === 304) return { body: null, etag };
   if (!response.ok) throw new Error(response.status);
@@ -168,8 +169,7 @@ function togglePaused() {
   paused = !paused;
   liveButton.setAttribute("aria-pressed", paused);
   liveButton.textContent = paused ? "Paused" : "Live";
-  if (paused) disconnect();
-  else resume();
+  (paused ? disconnect : resume)();
 }
 
 function resume() {
@@ -184,7 +184,7 @@ function startLive() {
     if (document.hidden) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
     else resume();
   });
-  setInterval(refreshSoon, SLOW_INTERVAL);
+  setInterval(() => ("tab" in document.body.dataset && document.hidden ? refresh() : refreshSoon()), SLOW_INTERVAL);
   addEventListener("pagehide", disconnect);
   addEventListener("pageshow", (event) => event.persisted && resume());
   connect();

@@ -214,7 +214,10 @@ _STAGES = {
 }
 _STOP_TEXTS = {
     StopProgress.ORDERED: "The training job is to be stopped",
+    StopProgress.CHECKPOINT_REQUESTED: "A final checkpoint is requested",
+    StopProgress.CHECKPOINT_SEEN: "The final checkpoint is written",
     StopProgress.SIGNALLED: "The stop signal is sent",
+    StopProgress.FORCED: "The stop is forced",
     StopProgress.KILLED: "The containers are killed",
 }
 
@@ -333,7 +336,8 @@ def _event(entry: HistoryEntry, shown: Callable[[str], str]) -> TrainingEvent:
 def _stop_text(step: StopStep) -> str:
     by = f" by {step.user}" if step.user else ""
     task = "" if step.node is None else f" (worker-{step.node})"
-    return f"{_STOP_TEXTS[step.progress]}{task}: {step.kind.value.lower()}{by}: {step.reason}"
+    checkpoint = "" if step.checkpoint is None else f" ({step.checkpoint})"
+    return f"{_STOP_TEXTS[step.progress]}{checkpoint}{task}: {step.kind.value.lower()}{by}: {step.reason}"
 
 
 def _stages(job: Job, attempt: Attempt, *, since: datetime | None) -> tuple[TrainingStage, ...]:

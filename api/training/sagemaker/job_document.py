@@ -160,15 +160,28 @@ def _transitions(view: TrainingJobView, history: Sequence[HistoryEntry], shown: 
     answers: list[Answer] = []
     for (status, at), end in zip(entered, ends, strict=True):
         waits = end is None and status is SecondaryStatus.PENDING
+        message = (shown_status_reason(job) if waits else None) or _MESSAGES[status]
         answers.append(
             {
                 "Status": status,
                 "StartTime": _epoch(at),
                 **({"EndTime": _epoch(end)} if end else {}),
-                "StatusMessage": shown((shown_status_reason(job) if waits else None) or _MESSAGES[status]),
+                "StatusMessage": shown(
+                    message + (_final_checkpoint(view) if status is SecondaryStatus.STOPPED else "")
+                ),
             }
         )
     return answers
+
+
+def _final_checkpoint(view: TrainingJobView) -> str:
+    """The part of a stopped job's message about its final checkpoint; empty without a request, and while unknown."""
+    order = view.cancellation
+    if order is None or not order.final_checkpoint_requested:
+        return ""
+    if order.final_checkpoint is not None:
+        return f". Final checkpoint: {order.final_checkpoint}"
+    return "" if order.checkpoint_error is None else f". No final checkpoint: {order.checkpoint_error}"
 
 
 def _training_time(view: TrainingJobView) -> Answer:

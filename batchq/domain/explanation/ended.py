@@ -242,6 +242,9 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     figures["exitCode"] = Figure(attempt.exit_code, outcome)
     if container is not None and container.key:
         figures["container"] = Figure(container.name)
+    peak = None if container is None or container.use is None else container.use.peak_memory
+    if peak is not None:
+        figures["peakMemoryBytes"] = Figure(peak, wording.bytes_words(peak))
     if attempt.exit_code == _KILLED:
         figures["memoryLimit"] = Figure(words=wording.memory_words(memory))
     return _reason_class(attempt, reason)(since=job.stopped_at, figures=figures)

@@ -9,6 +9,8 @@ from batchq.domain.explanation.started_reasons import STOP_FACTS
 _KILLED_BY_OTHERS = (
     "batchq did not kill it. Likely cause: its memory limit of {memoryLimit}, which the engine does not always report."
 )
+_PEAK = "The last sample showed a peak of {peakMemoryBytes}."
+_KILLED_PEAK = "The last sample showed a peak of {peakMemoryBytes}, of {memoryLimit}."
 
 
 class FailedReason(Explanation):
@@ -29,7 +31,8 @@ class ExitCodeReason(AttemptFailedReason):
 
     code = "EXIT_CODE"
     sentences = ("Ended with {exitCode}.",)
-    more = (_KILLED_BY_OTHERS, *AttemptFailedReason.more)
+    more = (_KILLED_BY_OTHERS, _KILLED_PEAK, *AttemptFailedReason.more)
+    fact_names = ("peakMemoryBytes", *AttemptFailedReason.fact_names)
 
 
 class OutOfMemoryReason(AttemptFailedReason):
@@ -37,7 +40,8 @@ class OutOfMemoryReason(AttemptFailedReason):
 
     code = "OUT_OF_MEMORY"
     sentences = ("Killed because it exceeded its {memoryMiB} of memory. Request more.",)
-    fact_names = ("memoryMiB", *AttemptFailedReason.fact_names)
+    more = (_PEAK, *AttemptFailedReason.more)
+    fact_names = ("memoryMiB", "peakMemoryBytes", *AttemptFailedReason.fact_names)
 
 
 class ImageUnavailableReason(AttemptFailedReason):

@@ -174,6 +174,17 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
             _take(free, taken)
         return free
 
+    def held_on(self, machines: MachineSet) -> Mapping[MachineName, Room]:
+        """What active jobs hold on each machine; of an engine with one machine without the number of nodes."""
+        if machines.is_one:
+            millicpus = sum(self.accounts.values())
+            return {machines.machines[0].name: (millicpus, self.sums.get(MEMORY, 0), self.sums.get(GPUS, 0), 0)}
+        held = dict(self.base.rooms)
+        for taken in self.rooms:
+            for machine, room in taken.items():
+                held[machine] = plus(held.get(machine, NOTHING), room)
+        return held
+
 
 class Usage:
     """The resources that the active jobs hold, as last saved."""
@@ -182,7 +193,8 @@ class Usage:
         self.timed: dict[JobId, Job] = {}
         self._jobs: dict[JobId, Job] = {}
         self._held = Held()
-        self._rooms: dict[MachineName, Room] = {}
+        #: What active jobs hold on each machine; without machines that have no job.
+        self.rooms: dict[MachineName, Room] = {}
         #: What is free on the machines of the last call of `free_rooms`; None before the first call.
         self._free: FreeRooms | None = None
         self.update(jobs)
@@ -218,14 +230,14 @@ class Usage:
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
         """What is free on each machine, as last saved. It changes with this object; the caller may not change it."""
         if self._free is None or self._free.machines is not machines:
-            self._free = FreeRooms(machines, self._rooms)
+            self._free = FreeRooms(machines, self.rooms)
         return self._free
 
     def _take_rooms(self, taken: Mapping[MachineName, Room]) -> None:
         for machine, room in taken.items():
-            self._rooms[machine] = plus(self._rooms.get(machine, NOTHING), room)
-            if self._rooms[machine] == NOTHING:
-                del self._rooms[machine]
+            self.rooms[machine] = plus(self.rooms.get(machine, NOTHING), room)
+            if self.rooms[machine] == NOTHING:
+                del self.rooms[machine]
         if self._free is not None:
             _take(self._free, taken)
 

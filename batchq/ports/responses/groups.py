@@ -33,6 +33,12 @@ class GroupRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     max_failed: int | None = None
     #: The sum of the run times of the jobs that SUCCEEDED.
     run_seconds: float = 0
+    #: How many jobs have ended whose latest attempt's CPU time was measured.
+    measured_jobs: int = 0
+    #: The sum of these CPU times; absent if `measuredJobs` is 0.
+    cpu_seconds: float | None = None
+    #: The most memory of the latest attempt of any job, also of one that another job replaced; absent if not measured.
+    peak_memory_bytes: int | None = None
 
 
 class GroupsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -53,3 +59,9 @@ class GroupEndResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     failed: int = 0
     #: Jobs that were cancelled or terminated.
     stopped: int = 0
+
+    @property
+    def text(self) -> str:
+        """`group fit ended: 197 succeeded, 3 failed, 0 stopped`."""
+        counts = f"{self.succeeded} succeeded, {self.failed} failed, {self.stopped} stopped"
+        return f"group {self.group_name} ended: {counts}"

@@ -3,7 +3,7 @@
 from msgspec import Struct, field
 
 from batchq.domain.enums import Action, AttemptContainerState, DependencyType, Status
-from batchq.ports.responses.jobs import JobRow
+from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse
 
 
@@ -71,6 +71,8 @@ class AttemptContainerResponse(Struct, frozen=True, kw_only=True, omit_defaults=
     stopped_at: int | None = None
     exit_code: int | None = None
     reason: str | None = None
+    #: Absent if it was not measured.
+    use: UseResponse | None = None
     #: The order that stopped its node or, of a task, this container alone.
     stop_order: StopOrderResponse | None = None
     log_stream_name: str | None = None
@@ -94,6 +96,8 @@ class AttemptResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     status_reason: str | None = None
     #: Whether a pause ended it: it does not count against the attempts of the retry strategy.
     paused: bool = False
+    #: Of all its containers; absent if one of them was not measured.
+    use: UseResponse | None = None
     log_stream_name: str | None = None
     #: Of an attempt with several containers.
     containers: tuple[AttemptContainerResponse, ...] = ()
@@ -107,8 +111,6 @@ class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="
     command: tuple[str, ...]
     environment: tuple[EnvironmentVariable, ...]
     #: What the whole job reserves.
-    vcpus: float
-    memory_mib: int = field(name="memoryMiB")
     gpus: int
     #: Of a job with several containers on one node, and of a node.
     containers: tuple[ContainerResponse, ...] = ()

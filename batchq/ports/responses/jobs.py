@@ -1,6 +1,6 @@
 """Jobs as rows of a list, their explanations, their history, and jobs after a hold or a forced end."""
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.domain.enums import Status
 from batchq.ports.responses.groups import GroupEndResponse
@@ -18,6 +18,23 @@ class ExplanationResponse(Struct, frozen=True, kw_only=True, omit_defaults=True,
     since: int | None = None
     #: The figures of the sentence by name, as docs/why.md lists them for each code; times are in milliseconds.
     facts: dict[str, object]
+
+
+class UseResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What an attempt or a container used. A figure that was not measured is absent."""
+
+    #: When the last sample was taken, in milliseconds since 1970: what was used later is not included.
+    sampled_at: int
+    #: The CPU time of all processes.
+    cpu_seconds: float | None = None
+    #: The most memory, with page cache. Of several containers the sum.
+    peak_memory_bytes: int | None = None
+    #: The most memory of all samples, without page cache that was not used recently.
+    working_set_bytes: int | None = None
+    #: From block devices.
+    read_bytes: int | None = None
+    #: To block devices.
+    written_bytes: int | None = None
 
 
 class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -51,6 +68,11 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     max_attempts: int
     #: The exit code of the latest attempt.
     exit_code: int | None = None
+    #: What the whole job reserves.
+    vcpus: float
+    memory_mib: int = field(name="memoryMiB")
+    #: What the latest attempt used; absent if it was not measured.
+    use: UseResponse | None = None
     #: Of an array: the number of its children.
     array_size: int | None = None
     #: Of a child of an array.

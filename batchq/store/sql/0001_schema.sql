@@ -11,12 +11,12 @@
 
 -- ------------------------------------------------------------------------------------------------------------- server
 
--- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'surveyed_at' (in microseconds since the epoch), 'restoration',
+-- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'survey', 'restoration',
 -- 'forgotten_through' (the highest number of the history that was deleted), 'activity_through' (the number of the history
 -- through which `activity_buckets` counts it), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
-    value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration'; '' for a flag
+    value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration', SurveyRecord for 'survey'; '' for a flag
 ) WITHOUT ROWID;
 
 -- Unreadable column values of jobs, copied before the row was repaired.
@@ -262,6 +262,14 @@ CREATE TABLE bulk_stop_targets (
     ord INTEGER NOT NULL,
     node INTEGER NOT NULL, -- the index of the node of a multi-node job; -1 for the whole job
     PRIMARY KEY (bulk_stop, ord, node)
+) WITHOUT ROWID;
+
+-- Webhooks, with how far each one is in the history.
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    value TEXT NOT NULL, -- JSON of Webhook, with its secrets
+    progress TEXT NOT NULL -- JSON of DeliveryProgress
 ) WITHOUT ROWID;
 
 -- -------------------------------------------------------------------------------------------------------------- costs

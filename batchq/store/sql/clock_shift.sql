@@ -30,9 +30,5 @@ UPDATE consumable_resource_updates SET at = at + :by WHERE at BETWEEN :since AND
 -- Rows from the journal have the machine's time, and stay.
 UPDATE audit_log SET at = at + :by WHERE journal_entry IS NULL AND at BETWEEN :since AND :until;
 
--- shift_surveyed_at
-UPDATE metadata SET value = CAST(CAST(value AS INTEGER) + :by AS TEXT)
-WHERE name = 'surveyed_at' AND CAST(value AS INTEGER) BETWEEN :since AND :until;
-
 -- share_usage
 SELECT queue, share_identifier, value FROM share_usage;

@@ -23,7 +23,9 @@ SELECT max(number) FROM (SELECT number FROM job_history WHERE number > :after OR
 SELECT
     number, jobs.id, job_history.value,
     coalesce(CASE WHEN json_valid(spec) THEN json_extract(spec, '$.name') END, jobs.name),
-    queue, owner, account
+    queue, owner, account,
+    CASE WHEN json_valid(spec) THEN json_extract(spec, '$.group.name') END,
+    CASE WHEN json_valid(spec) THEN json_extract(spec, '$.notify') END
 FROM job_history
     CROSS JOIN jobs ON jobs.ord = job_history.ord
     LEFT JOIN job_specs ON job_specs.ord = coalesce(jobs.parent_ord, jobs.ord)

@@ -214,8 +214,8 @@ SELECT value FROM metadata WHERE name = 'restoration';
 -- engine_id
 SELECT value FROM metadata WHERE name = 'engine';
 
--- surveyed_at
-SELECT CAST(value AS INTEGER) FROM metadata WHERE name = 'surveyed_at';
+-- last_survey
+SELECT value FROM metadata WHERE name = 'survey';
 
 -- count_in_queue
 -- Reads at most :limit rows of the index.

@@ -71,8 +71,8 @@ ON CONFLICT (resource) DO UPDATE SET units = :units;
 -- put_engine_id
 INSERT OR REPLACE INTO metadata (name, value) VALUES ('engine', :value);
 
--- put_surveyed_at
-INSERT OR REPLACE INTO metadata (name, value) VALUES ('surveyed_at', CAST(:value AS TEXT));
+-- put_survey
+INSERT OR REPLACE INTO metadata (name, value) VALUES ('survey', :value);
 
 -- put_restoration
 INSERT OR REPLACE INTO metadata (name, value) VALUES ('restoration', :value);

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.kubernetes import pod_start
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
@@ -247,6 +248,25 @@ async def test_the_next_server_finishes_a_withdrawal_with_the_same_reason(manual
 
     with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
         await runtime.start(it.tag)
+    with pytest.raises(ContainerUnusable):
+        await runtime.create(replace(it, container_id=made.container_id))
+
+
+async def test_a_withdrawal_that_its_node_confirms_late_is_the_refusal_of_the_next_try(manual, monkeypatch):
+    monkeypatch.setattr(pod_start, "WITHDRAWAL_WAIT", 0.05)
+    runtime, cluster = manual
+    it = launch()
+    made = await runtime.create(it)
+    starting = asyncio.create_task(runtime.start(it.tag))
+    await bound(cluster, name_of(it.tag))
+    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    with pytest.raises(StartUnderWay, match="has not confirmed"):
+        await starting
+    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+    cluster.set_status(name_of(it.tag), phase="Failed")
+
+    with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
+        await runtime.create(replace(it, container_id=made.container_id))
     with pytest.raises(ContainerUnusable):
         await runtime.create(replace(it, container_id=made.container_id))
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `batchq`, a server with simulated containers for each test. docs/ci.md runs its example."""
+"""The pytest plugin: a server with simulated containers for each test. docs/ci.md runs its example."""
 
 import time
 

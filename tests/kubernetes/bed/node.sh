@@ -95,6 +95,7 @@ enforceNodeAllocatable: []
 failSwapOn: false
 readOnlyPort: 0
 nodeStatusUpdateFrequency: 2s
+syncFrequency: 5s
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "0%", nodefs.available: "0%", nodefs.inodesFree: "0%", imagefs.available: "0%"}
 C

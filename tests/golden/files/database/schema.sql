@@ -274,3 +274,9 @@ CREATE TABLE submissions (
     PRIMARY KEY (principal, invocation_id, body_sha256)
 ) WITHOUT ROWID;
 CREATE INDEX submissions_by_age ON submissions (at);
+CREATE TABLE webhooks (
+    id TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    value TEXT NOT NULL,
+    progress TEXT NOT NULL
+) WITHOUT ROWID;

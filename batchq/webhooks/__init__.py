@@ -1,0 +1,1 @@
+"""Webhooks: deliver events of jobs to URLs of users."""
