@@ -162,6 +162,7 @@ class Settings(BaseModel):
         Path, _described("data directory, with the database and the logs", "the platform's user data directory")
     ] = Field(default_factory=default_data)
     runtime: Annotated[Runtime, _described("where containers run; `--kubernetes` selects its own")] = Runtime.DOCKER
+    docker: Annotated[bool, _described("run containers on Docker, also beside a cluster of `--kubernetes`")] = False
     kubernetes: Annotated[
         str | None,
         _described(

@@ -52,7 +52,7 @@ def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Calle
             state=overview.engine, sentence=overview.sentence, since=optional_milliseconds(overview.since)
         ),
         queues=queues,
-        capacity=tuple(_environment(environment, overview) for environment in overview.environments),
+        capacity=tuple(map(_environment, overview.environments)),
         longest_running=tuple(job_row(JobView(job=job), arns) for job in overview.longest_running),
         failed=_failures(overview.failures),
     )
@@ -71,16 +71,16 @@ def _queue(overview: QueueOverview, why: Explanation | None) -> QueueResponse:
     )
 
 
-def _environment(other_overview: EnvironmentOverview, overview: Overview) -> EnvironmentResponse:
-    host = overview.host
+def _environment(overview: EnvironmentOverview) -> EnvironmentResponse:
+    environment, machines = overview.environment, overview.machines
     return EnvironmentResponse(
-        compute_environment=other_overview.environment.name,
-        state=other_overview.environment.state,
-        vcpus=VcpusResponse(
-            limit=other_overview.environment.max_millicpus / 1000, requested=other_overview.millicpus / 1000
+        compute_environment=environment.name,
+        state=environment.state,
+        vcpus=VcpusResponse(limit=environment.max_millicpus / 1000, requested=overview.millicpus / 1000),
+        memory_mib=CapacityResponse(
+            limit=None if machines is None else machines.memory_mib, requested=overview.memory_mib
         ),
-        memory_mib=CapacityResponse(limit=None if host is None else host.memory_mib, requested=overview.memory_mib),
-        gpus=CapacityResponse(limit=None if host is None else host.gpus, requested=overview.gpus),
+        gpus=CapacityResponse(limit=None if machines is None else machines.gpus, requested=overview.gpus),
     )
 
 

@@ -3,13 +3,16 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from batchq.cli.activity import activity_lines, fetch_activity
 from batchq.cli.http_client import Document, call, to_answer, url_of
+from batchq.cli.job_flags import parse_pair
 from batchq.cli.machines import fetch_machines, print_machines, use_text
 from batchq.cli.output import DONE, REFUSED, print_error, uses_color, write_line
+from batchq.cli.quantities import parse_count
 from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
     Column,
@@ -24,6 +27,7 @@ from batchq.cli.tables import (
     text_column,
 )
 from batchq.domain.enums import ACTIVE, QUEUED, Status
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.errors import Invalid, NotFound
 from batchq.ports.responses import batch
 from batchq.ports.responses.server import EnvironmentResponse, QueueResponse
@@ -96,10 +100,11 @@ def add_queue(command: ArgumentParser) -> None:
 
 
 def add_env(command: ArgumentParser) -> None:
-    """List and show compute environments.
+    """List and show compute environments. Operators and admins create and change them.
 
     batchq env list
-    batchq env show local
+    batchq env create gpu --vcpus 64 --engine kubernetes --label pool=gpu
+    batchq env update gpu --label zone=a
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     add_parser(
@@ -108,6 +113,22 @@ def add_env(command: ArgumentParser) -> None:
     summary = "show all settings of an environment, and the machines that run its jobs"
     show = add_parser(subcommands, "show", summary, _show_environment, prints_list=True)
     show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
+    create = add_parser(subcommands, "create", "create an environment", _create_environment)
+    create.add_argument("environment_name", metavar="NAME", help="a new name")
+    update = add_parser(
+        subcommands, "update", "change settings of an environment; running jobs continue", _update_environment
+    )
+    update.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
+    update.add_argument("--no-engine", action="store_true", help="select machines of the first container engine")
+    update.add_argument(
+        "--no-label", action="append", default=[], metavar="KEY", help="machines need not have this label any more"
+    )
+    for each in (create, update):
+        each.add_argument("--vcpus", type=parse_count, metavar="N", help="vCPUs that its jobs may use together")
+        each.add_argument("--engine", metavar="ENGINE", help="container engine of its machines: docker or kubernetes")
+        each.add_argument(
+            "--label", action="append", default=[], type=parse_pair, metavar="KEY=VALUE", help="label of its machines"
+        )
 
 
 def add_def(command: ArgumentParser) -> None:
@@ -279,6 +300,36 @@ def _list_environments(args: Namespace) -> int:
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
     print_list(args, response, rows, columns)
     return DONE
+
+
+def _create_environment(args: Namespace) -> int:
+    request = {"computeEnvironmentName": args.environment_name, "type": "UNMANAGED", "tags": _tags(args)}
+    vcpus = {} if args.vcpus is None else {"unmanagedvCpus": args.vcpus}
+    call(url_of(args), "/v1/createcomputeenvironment", request | vcpus, answer=Document)
+    write_line(escape(f"environment {args.environment_name} is ENABLED"))
+    return DONE
+
+
+def _update_environment(args: Namespace) -> int:
+    url = url_of(args)
+    environment = _named(url, ENVIRONMENTS, args.environment_name)
+    name, tags_path = environment["computeEnvironmentName"], f"/v1/tags/{environment['computeEnvironmentArn']}"
+    if tags := _tags(args):
+        call(url, tags_path, {"tags": tags}, answer=Document)
+    if untagged := [f"{LABEL_TAG}{key}" for key in args.no_label] + ([ENGINE_TAG] if args.no_engine else []):
+        call(url, f"{tags_path}?{urlencode({'tagKeys': untagged}, doseq=True)}", answer=Document, method="DELETE")
+    if args.vcpus is not None:
+        managed = environment["type"] == "MANAGED"
+        size = {"computeResources": {"maxvCpus": args.vcpus}} if managed else {"unmanagedvCpus": args.vcpus}
+        call(url, "/v1/updatecomputeenvironment", {"computeEnvironment": name} | size, answer=Document)
+    write_line(escape(f"environment {name} is updated"))
+    return DONE
+
+
+def _tags(args: Namespace) -> Mapping[str, str]:
+    """The tags that select the machines."""
+    engine = {} if args.engine is None else {ENGINE_TAG: args.engine}
+    return engine | {f"{LABEL_TAG}{key}": value for key, value in args.label}
 
 
 def _list_definitions(args: Namespace) -> int:

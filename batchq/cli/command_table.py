@@ -72,7 +72,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     "queues and definitions": {
         "queue": Command("catalog", "list, show, enable and disable job queues"),
         "drain": Command("job_holds", "let job queues accept jobs and start none", output=Output.JSON),
-        "env": Command("catalog", "list and show compute environments"),
+        "env": Command("catalog", "list, show and change compute environments"),
         "def": Command("catalog", "list and show job definitions"),
         "resource": Command("catalog", "list and show consumable resources"),
     },

@@ -54,7 +54,7 @@ def add_change_flags(command: ArgumentParser) -> None:
     )
     flag("--priority", type=_whole, metavar="N", help="scheduling priority within the share, 0 to 9999")
     flag("--share", metavar="NAME", help="share identifier, in a queue with a scheduling policy")
-    flag("--tag", action="append", type=_pair, metavar="NAME=VALUE", help="tag of the job")
+    flag("--tag", action="append", type=parse_pair, metavar="NAME=VALUE", help="tag of the job")
     flag(
         "--need",
         action="append",
@@ -176,7 +176,7 @@ def _variable(text: str) -> str:
     return text
 
 
-def _pair(text: str) -> tuple[str, str]:
+def parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
         raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")

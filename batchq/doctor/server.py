@@ -20,6 +20,7 @@ from batchq.doctor.facts import (
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.reconcile import tags_to_keep, tags_under_way
+from batchq.ports.runtime import separate_ids
 
 SERVER, JOBS, CONTAINERS = "server", "jobs", "containers"
 SEE_LOG = "See its log."
@@ -174,7 +175,7 @@ def _loops(health: Mapping[str, object]) -> Findings:
 
 # ------------------------------------------------------------------------------------------------- jobs and containers
 def _other_engine(engine: RuntimeFacts, database: DatabaseFacts) -> Findings:
-    known = database.engine_id is None or engine.id in {None, database.engine_id}
+    known = database.engine_id is None or engine.id in {None, *separate_ids(database.engine_id).values()}
     under_way = {tag for job in database.active for tag in tags_under_way(job)}
     if known or not under_way or not under_way.isdisjoint(inspection.tag for inspection in engine.containers):
         return

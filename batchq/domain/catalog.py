@@ -16,7 +16,7 @@ from msgspec import Struct
 from batchq.domain.access.accounts import NO_OWNER, Owner
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
-from batchq.domain.ids import ConsumableName, DefinitionRef, QueueName
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG, ConsumableName, ContainerEngineName, DefinitionRef, QueueName
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
 from batchq.domain.task import Nodes
 from batchq.errors import Invalid, NotFound
@@ -72,8 +72,27 @@ def oci_runtime_of(tags: Tags) -> str | None:
     return name if _RUNTIME_NAME.fullmatch(name) else None
 
 
+_ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,252}")
+_LABEL_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+
+
+def engine_of(tags: Tags) -> ContainerEngineName | None:
+    """The container engine that the tags name; None: the first one of the server."""
+    name = dict(tags).get(ENGINE_TAG)
+    return None if name is None else ContainerEngineName(name)
+
+
+def machine_labels_of(tags: Tags) -> Tags:
+    """The labels of machines that the tags require, sorted."""
+    return tuple(sorted((key.removeprefix(LABEL_TAG), value) for key, value in tags if key.startswith(LABEL_TAG)))
+
+
 class ComputeEnvironment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Capacity on this machine's container engine. Memory and GPUs are limited by the host only."""
+    """Capacity on machines of one container engine, which its tags select.
+
+    Memory and GPUs are limited by the machines only.
+    """
 
     name: EnvironmentName
     state: State
@@ -333,12 +352,17 @@ def tagged(before: Tags, laid_over: Tags) -> Tags:
 
 
 def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
-    """As `tagged`, for a compute environment. Raises Invalid for an invalid value of NETWORK_TAG or RUNTIME_TAG."""
+    """As `tagged`, for a compute environment. Raises Invalid for an invalid value of a tag that batchq reads."""
     tags = tagged(before, laid_over)
     if NETWORK_TAG in dict(tags) and network_of(tags) is None:
         raise Invalid(f"The tag {NETWORK_TAG} must be one of {', '.join(Network)}.")
     if RUNTIME_TAG in dict(tags) and oci_runtime_of(tags) is None:
         raise Invalid(f"The tag {RUNTIME_TAG} must be the name of an OCI runtime of the engine, such as crun.")
+    if (engine := engine_of(tags)) is not None and _ENGINE_NAME.fullmatch(engine) is None:
+        raise Invalid(f"The tag {ENGINE_TAG} must be the name of a container engine, such as docker or kubernetes.")
+    for key, value in machine_labels_of(tags):
+        if _LABEL_KEY.fullmatch(key) is None or _LABEL_VALUE.fullmatch(value) is None:
+            raise Invalid(f"The tag {LABEL_TAG}{key} must be the key and the value of a label, as Kubernetes allows.")
     return tags
 
 

@@ -1,4 +1,4 @@
-"""Identifiers: of jobs, children, nodes, requests and containers, names of log streams, paths of pages. Pure."""
+"""Identifiers of jobs, children, nodes, requests and containers; names of log streams, pages and tags. Pure."""
 
 from functools import lru_cache
 from hashlib import sha1
@@ -11,12 +11,15 @@ JobId = NewType("JobId", str)
 QueueName = NewType("QueueName", str)
 ConsumableName = NewType("ConsumableName", str)
 MachineName = NewType("MachineName", str)
+ContainerEngineName = NewType("ContainerEngineName", str)
 GroupId = NewType("GroupId", str)
 
 HASH_CACHE_SIZE = 4096  # cached hashes: a client that polls its jobs needs the same ones again and again
 KEY_CACHE_SIZE = 4096  # cached keys of containers: a key is parsed with each event of its container
 SHORT_ID = 8  # digits of a job's id that a terminal or a page shows
 DEFAULT_CONTAINER = "default"  # AWS's name of a container without a name of its own
+ENGINE_TAG = "batchq:engine"  # a tag of compute environments: the container engine for its jobs
+LABEL_TAG = "batchq:label:"  # begins a tag of compute environments for each label that their machines must have
 MAX_DIGITS = 18  # more than any index of a child or a node has
 #: The namespace of the version-5 UUIDs.
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes

@@ -35,6 +35,10 @@ NO_MACHINE = (
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - The job waits for room on a machine: on each single one less vCPUs, "
     "memory or GPUs are free, or they are reserved for a job before it."
 )
+NO_MACHINE_SELECTED = (
+    "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - No machine has the container engine and the labels that the "
+    "CE(s) attached to the job queue select."
+)
 TOO_LARGE_FOR_MACHINES = f"{TOO_LARGE} No machine, or not enough machines, could hold"
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."
 KEPT_FOR_SHARES = (

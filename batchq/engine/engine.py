@@ -20,8 +20,8 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_under_way
 from batchq.domain.lifecycle.views import PendingArrayOrders
+from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
@@ -159,7 +159,7 @@ class Engine:
         job, machines = self.loop.state.active.get(tag.job_id), self.loop.state.machines
         if job is None or machines is None or tag not in tags_under_way(job):
             return False
-        return is_on_absent_machine(job, tag, machines.by_name)
+        return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
         for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved):
@@ -375,7 +375,7 @@ class Engine:
         """The jobs that are STARTING or RUNNING, as last saved."""
         return self.loop.state.active.values()
 
-    def machines(self) -> MachineSet | None:
+    def machines(self) -> tuple[Machine, ...] | None:
         """The machines of the container engine; None while it does not answer."""
         return self.loop.state.machines
 

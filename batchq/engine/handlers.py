@@ -18,9 +18,7 @@ from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
-from batchq.domain.machines import usable_machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.budgets import Budgets
 from batchq.engine.mailbox import (
     BudgetReached,
@@ -168,10 +166,7 @@ class MessageHandler:
             raise Invalid(f"JobQueue {name} is disabled and accepts no jobs.")
 
     def _reconcile(self, unit: UnitOfWork, message: SurveyCompleted) -> None:
-        """Compare a survey with the active jobs and request what is missing.
-
-        A change of the machines counts as a change of the catalog.
-        """
+        """Compare a survey with the active jobs and request what is missing."""
         tags = [container.tag for container in message.containers]
         self._state.engine_check.check_survey(message.engine.id, seen=tags, active=unit.active().values())
         if not self._state.engine_check.accepted:
@@ -182,16 +177,18 @@ class MessageHandler:
         self._state.sightings.record(unit, message.began_at, message.observed_containers)
         self._state.use.store(unit)
         self._state.engine_clock_offset = None if message.engine.time is None else message.engine.time - unit.now
-        if self._state.machines is None or self._state.surveyed_machines != message.machines:
-            self._state.catalog_changed, self._state.surveyed_machines = True, message.machines
-            self._state.machines = MachineSet(map(usable_machine, message.machines))
+        self._state.record_machines(message.machines)
         self._state.jobs_in_survey = frozenset(
             job_id for container in message.containers for job_id in _with_array(container.tag.job_id)
         )
-        self._state.orphans.record_survey(tags)
-        if self._state.safe_mode.active:
+        if self._state.survey_is_complete:
+            self._state.orphans.record_survey(tags)
+        if not self._state.safe_mode.active:
+            self._reconcile_jobs(unit, message, tags)
+        elif self._state.survey_is_complete:
             self._state.safe_mode.reconcile_survey(unit, message.containers)
-            return
+
+    def _reconcile_jobs(self, unit: UnitOfWork, message: SurveyCompleted, tags: Collection[Tag]) -> None:
         found = _reconciled(unit, message)
         for job_id, lost in found.events:
             self._state.use.step(unit, job_id, lost)
@@ -204,7 +201,8 @@ class MessageHandler:
         for job in unit.active().values():  # an inspection requested by a timeout may have failed
             inspections = (tag_to_inspect(job, alarm) for alarm in due_timers(job, unit.now))
             unit.effects += ((do.InspectContainer(tag=tag), job) for tag in inspections if tag is not None)
-        self._remove_orphans(unit, found.orphans, spared)
+        if self._state.orphans.first_survey is not None:
+            self._remove_orphans(unit, found.orphans, spared)
 
     def _remove_orphans(self, unit: UnitOfWork, found: Sequence[Tag], spared: Collection[Tag]) -> None:
         """Remove the containers without a job that an operator purged, and those whose quarantine is over."""

@@ -18,7 +18,7 @@ from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
-from batchq.domain.scheduling.machine_rooms import MachineSet
+from batchq.domain.machines import Machine
 from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
@@ -245,7 +245,7 @@ class EngineLoop:
                 unit.refusals[id(message)] = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
         unit.caller = None
 
-    def _machines_for_placement(self, unit: UnitOfWork) -> MachineSet | None:
+    def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None.
 
         A pass that is due while the container engine does not answer stays due.
@@ -255,7 +255,7 @@ class EngineLoop:
         is_due = self._placement_due or self._search_due
         return self.state.machines if is_due and not self._placement_suspended else None
 
-    async def _place(self, unit: UnitOfWork, machines: MachineSet) -> None:
+    async def _place(self, unit: UnitOfWork, machines: Sequence[Machine]) -> None:
         all_rechecked = await self.scheduler.recheck_unschedulable(
             unit, machines, catalog_changed=self.state.catalog_changed
         )

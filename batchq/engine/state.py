@@ -14,8 +14,7 @@ from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import MachineSet
+from batchq.domain.machines import Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -39,10 +38,12 @@ class EngineState:
         self.active: dict[JobId, Job] = {}
         #: The machines as the last survey reported them.
         self.surveyed_machines: tuple[Machine, ...] = ()
-        #: The machines of the container engine; None while it does not answer.
-        self.machines: MachineSet | None = None
+        #: The machines with the resources that jobs may reserve; None while the container engine does not answer.
+        self.machines: tuple[Machine, ...] | None = None
         #: The jobs that had containers in the last survey, and their arrays.
         self.jobs_in_survey: frozenset[JobId] = frozenset()
+        #: Whether every container engine answered in the last survey.
+        self.survey_is_complete = False
         #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
         #: `Job.order` of the next submitted job.
@@ -81,6 +82,13 @@ class EngineState:
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 
+    def record_machines(self, machines: tuple[Machine, ...]) -> None:
+        """Store the machines of a survey. A change of them counts as a change of the catalog."""
+        if self.machines is None or self.surveyed_machines != machines:
+            self.catalog_changed, self.surveyed_machines = True, machines
+            self.machines = tuple(map(usable_machine, machines))
+        self.survey_is_complete = not any(machine.is_unlisted for machine in machines)
+
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
             if job.attempt is not None:
@@ -95,7 +103,9 @@ class EngineState:
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:
         """The jobs that had containers in the last survey; None without a valid survey."""
-        return None if self.machines is None or self.safe_mode.active else self.jobs_in_survey
+        if self.machines is None or self.safe_mode.active or not self.survey_is_complete:
+            return None
+        return self.jobs_in_survey
 
     @property
     def safe_mode_reason(self) -> str | None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import ContainerSpec
-from batchq.domain.ids import MachineName, Tag
+from batchq.domain.ids import ContainerEngineName, MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
 from batchq.domain.use import Use
@@ -22,10 +22,23 @@ class RuntimeIdentity(Struct, frozen=True, kw_only=True):
     """The identity of the container engine that the runtime is connected to."""
 
     #: Constant as long as the engine has the same data directory, and different for another engine of the same machine.
-    #: None if the engine has no such id.
+    #: None if the engine has no such id. For several engines `joined_ids`, without those that do not answer.
     id: str | None
     #: The engine's clock; None if the engine does not report it.
     time: datetime | None
+
+
+def joined_ids(ids: Mapping[ContainerEngineName, str]) -> str | None:
+    """The id of several engines together: `NAME=ID NAME=ID`; None: no engine has an id."""
+    return " ".join(f"{name}={engine_id}" for name, engine_id in sorted(ids.items())) or None
+
+
+def separate_ids(engine_id: str | None) -> dict[ContainerEngineName, str]:
+    """The ids of the engines by name. A server with one engine has its id under the empty name."""
+    if engine_id is None or "=" not in engine_id:
+        return {} if engine_id is None else {ContainerEngineName(""): engine_id}
+    pairs = (part.partition("=") for part in engine_id.split(" "))
+    return {ContainerEngineName(name): own for name, _, own in pairs}
 
 
 class ContainerState(StrEnum):

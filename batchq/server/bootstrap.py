@@ -1,7 +1,7 @@
 """The composition root: the only module that names concrete classes; it starts and stops them in order."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from functools import partial
 from typing import NamedTuple
@@ -15,18 +15,20 @@ from batchq.api.metrics.routes import Metrics
 from batchq.api.serving import app as http
 from batchq.api.serving.server import ListeningSite
 from batchq.audit import AuditLog, Journal
+from batchq.compute.combined_runtime import CombinedRuntime
 from batchq.compute.docker import host
 from batchq.compute.docker.client import ClientFactory
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.runtime import DockerRuntime
 from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.pod_policy import PodPolicy, unavailable_on_kubernetes
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
 from batchq.compute.secrets import Secrets, is_world_readable
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.access.accounts import Directory
+from batchq.domain.ids import ContainerEngineName
 from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
 from batchq.domain.task import total
@@ -42,6 +44,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.server.dialects import make_dialects, make_parts
+from batchq.server.engines import engines_of, unavailable_on_engines
 from batchq.server.health import ServerParts
 from batchq.server.listeners import (
     GatedListener,
@@ -101,7 +104,8 @@ async def serving(settings: Settings, *, outcomes: Outcomes = NO_OUTCOMES) -> As
         stack.enter_context(hold_instance(store.instance, settings.data))
         await align(store, clock)
         metrics = Metrics(now=clock.now)
-        runtime = await open_runtime(stack, make_runtime(settings, store.instance, clock, outcomes), metrics.engine)
+        make = partial(make_runtime, settings=settings, instance=store.instance, clock=clock, outcomes=outcomes)
+        runtime = ObservedRuntime(await open_runtime(stack, make, engines_of(settings), clock), metrics.engine)
         archive = stack.enter_context(closing(LogFiles(settings.data / "logs")))
         checkpoints = stack.enter_context(closing(make_checkpoints(settings, clock)))
         parts = assemble(settings, Ports(store, runtime, archive, checkpoints, clock), metrics.engine)
@@ -172,28 +176,41 @@ def check_secrets(settings: Settings) -> None:
 
 def check_engine(settings: Settings) -> None:
     """Raise StartImpossible for an invalid DOCKER_HOST, `--container-runtime` or kubeconfig, before data is created."""
-    if settings.runtime is Runtime.DOCKER:
+    if settings.docker and settings.runtime is Runtime.SIMULATED:
+        raise StartImpossible("simulated containers and --docker exclude each other")
+    if Runtime.DOCKER in engines_of(settings):
         ClientFactory(None)
         if settings.container_runtime is not None:
             host.check_runtime(settings.container_runtime)
-    elif settings.kubernetes is not None:
+    if settings.kubernetes is not None:
         load_cluster(settings.kubernetes)
 
 
-async def open_runtime(stack: AsyncExitStack, runtime: ContainerRuntime, observer: Observer) -> ContainerRuntime:
-    """The runtime, which is closed with the stack. Raises StartImpossible for an unsupported server."""
-    stack.push_async_callback(runtime.close)
-    await check_server(runtime)
-    return ObservedRuntime(runtime, observer)
+async def open_runtime(
+    stack: AsyncExitStack, make: Callable[[Runtime], ContainerRuntime], kinds: Sequence[Runtime], clock: Clock
+) -> ContainerRuntime:
+    """The runtimes as one, which are closed with the stack. Raises StartImpossible for an unsupported server."""
+    runtimes: dict[ContainerEngineName, ContainerRuntime] = {}
+    for kind in kinds:
+        runtime = runtimes[ContainerEngineName(kind)] = make(kind)
+        stack.push_async_callback(runtime.close)
+        if isinstance(runtime, KubernetesRuntime):
+            with suppress(RuntimeUnknown):  # a server without a reply is checked later
+                await runtime.check_server()
+    if len(runtimes) > 1:
+        return CombinedRuntime(runtimes, clock)
+    return next(iter(runtimes.values()))
 
 
-def make_runtime(settings: Settings, instance: str, clock: Clock, outcomes: Outcomes) -> ContainerRuntime:
+def make_runtime(
+    kind: Runtime, *, settings: Settings, instance: str, clock: Clock, outcomes: Outcomes
+) -> ContainerRuntime:
     """Raises StartImpossible for a kubeconfig that cannot be used."""
-    if settings.runtime is Runtime.SIMULATED:
-        machines = one_machine(host_resources())
+    if kind is Runtime.SIMULATED:
+        machines = one_machine(host_resources(), Runtime.SIMULATED)
         return SimulatedRuntime(clock=clock, machines=machines, network=settings.network, outcomes=outcomes)
     secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    if settings.kubernetes is None:
+    if kind is Runtime.DOCKER or settings.kubernetes is None:
         policy = make_policy(settings)
         return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
     return KubernetesRuntime(
@@ -206,16 +223,9 @@ def make_runtime(settings: Settings, instance: str, clock: Clock, outcomes: Outc
     )
 
 
-async def check_server(runtime: ContainerRuntime) -> None:
-    """Raise StartImpossible for a Kubernetes server of an unsupported version; one without a reply is checked later."""
-    if isinstance(runtime, KubernetesRuntime):
-        with suppress(RuntimeUnknown):
-            await runtime.check_server()
-
-
 async def most_millicpus(settings: Settings, runtime: ContainerRuntime) -> int:
     """The vCPUs of the first compute environment: those of the machine, or of the cluster if it answers."""
-    if settings.runtime is Runtime.KUBERNETES:
+    if engines_of(settings)[0] is Runtime.KUBERNETES:
         with suppress(RuntimeUnknown):
             return max(1000, total(machine.resources for machine in await runtime.machines()).millicpus)
     return host_resources().millicpus
@@ -372,9 +382,7 @@ def make_submissions(
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
-        unavailable=partial(unavailable_on_kubernetes, policy=make_pod_policy(settings))
-        if settings.runtime is Runtime.KUBERNETES
-        else lambda _spec: None,
+        unavailable=partial(unavailable_on_engines, engines_of(settings), catalog, make_pod_policy(settings)),
         prices=prices,
     )
 

@@ -13,7 +13,11 @@ from batchq.audit import AuditLog
 from batchq.domain.enums import MachineState, Status
 from batchq.domain.scheduling.machine_rooms import NOTHING
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
+<<<<<<< HEAD
 from batchq.engine.activity import ActivityRecorder
+=======
+from batchq.domain.task import total
+>>>>>>> main
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
@@ -153,7 +157,7 @@ def existing_names(parts: ServerParts, label: str) -> Collection[str]:
         "environment": parts.catalog.environments,
         "account": accounts,
         "resource": parts.catalog.consumables,
-        "machine": () if machines is None else machines.by_name,
+        "machine": () if machines is None else {machine.name for machine in machines},
     }
     return names[label]
 
@@ -176,7 +180,7 @@ def _resources(parts: ServerParts) -> Iterator[Reading]:
         yield Reading(gauge="batchq_vcpus", value=environment.max_millicpus / 1000, labels=(name, "limit"))
         yield Reading(gauge="batchq_vcpus", value=usage.sums.get(vcpus(name), 0) / 1000, labels=(name, "reserved"))
     machines = parts.engine.machines()
-    host = None if machines is None else machines.total
+    host = None if machines is None else total(machine.resources for machine in machines)
     for gauge, limit, dimension, unit in (
         ("batchq_memory_bytes", None if host is None else host.memory_mib, MEMORY, MIB),
         ("batchq_gpus", None if host is None else host.gpus, GPUS, 1),
@@ -199,11 +203,11 @@ def machine_readings(engine: Engine) -> Iterator[Reading]:
     machines = engine.machines()
     if machines is None:
         return
-    numbers = Counter(machine.state for machine in machines.machines)
+    numbers = Counter(machine.state for machine in machines)
     for state in MachineState:
         yield Reading(gauge="batchq_machines", value=numbers[state], labels=(state.value,))
-    held = engine.usage().held_on(machines)
-    for machine in machines.machines:
+    held = engine.usage().held()
+    for machine in machines:
         name, resources = machine.name, machine.resources
         millicpus, memory_mib, gpus, _ = held.get(name, NOTHING)
         for gauge, limit, reserved in (

@@ -16,8 +16,8 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import MachineState
 from batchq.domain.ids import MachineName
 from batchq.domain.job import Job
-from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import NOTHING, MachineSet, Room
+from batchq.domain.machines import LOCAL, Machine
+from batchq.domain.scheduling.machine_rooms import NOTHING, Room
 from batchq.engine.engine import Engine
 from batchq.errors import Invalid
 
@@ -48,7 +48,7 @@ class MachineOverview(Struct, frozen=True, kw_only=True):
     machine: Machine
     #: By active jobs of all users.
     requested: Resources
-    #: The number of nodes of active jobs; 0 for the only machine of an engine.
+    #: The number of nodes of active jobs.
     nodes: int
     #: The first jobs that the caller sees; the one that started first comes first.
     jobs: tuple[Job, ...]
@@ -71,14 +71,14 @@ def machine_page(engine: Engine, query: MachineQuery, *, caller: Caller) -> Mach
     known = engine.machines()
     if known is None:
         return MachinePage()
-    machines = known.machines if query.environment is None else _of_environment(known, query.environment)
+    machines = known if query.environment is None else _of_environment(engine, query.environment)
     rest = sorted(machines, key=_position)
     if query.after is not None:
         after = _parsed(query.after)
         rest = [machine for machine in rest if _position(machine) > after]
     shown = rest[: query.limit]
     rank, last = _position(shown[-1]) if shown else (0, "")
-    jobs, held = _jobs(engine.active_jobs(), known, shown, caller), engine.usage().held_on(known)
+    jobs, held = _jobs(engine.active_jobs(), shown, caller), engine.usage().held()
     return MachinePage(
         machines=tuple(
             _overview(machine, held.get(machine.name, NOTHING), jobs[machine.name], max_jobs=query.max_jobs)
@@ -100,27 +100,26 @@ def _overview(machine: Machine, held: Room, jobs: Sequence[Job], *, max_jobs: in
     )
 
 
-def _jobs(
-    active: Iterable[Job], known: MachineSet, shown: Iterable[Machine], caller: Caller
-) -> Mapping[MachineName, list[Job]]:
+def _jobs(active: Iterable[Job], shown: Iterable[Machine], caller: Caller) -> Mapping[MachineName, list[Job]]:
     """The active jobs on each of these machines that the caller sees."""
     jobs: dict[MachineName, list[Job]] = {machine.name: [] for machine in shown}
     for job in active:
         if caller.reaches(job.spec.owner):
-            for name in known.by_name if known.is_one else _machines_of(job):
+            for name in _machines_of(job):
                 if name in jobs:
                     jobs[name].append(job)
     return jobs
 
 
-def _of_environment(known: MachineSet, environment: EnvironmentName) -> list[Machine]:
-    return [known.machines[index] for pool in known.pools(environment) for index in pool]
+def _of_environment(engine: Engine, environment: EnvironmentName) -> Sequence[Machine]:
+    cluster = engine.cluster()
+    return () if cluster is None else cluster.machines.selected([environment])
 
 
 def _machines_of(job: Job) -> Iterable[MachineName]:
     """The machines of the attempt, each once."""
     containers = () if job.attempt is None else job.attempt.containers
-    return {container.machine for container in containers if container.machine is not None}
+    return {container.machine or LOCAL for container in containers}
 
 
 def _position(machine: Machine) -> Position:

@@ -12,13 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, JobQueue
+from batchq.domain.catalog import ComputeEnvironment, JobQueue
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, QUEUED, ServerState, Status
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
+from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.ports.clock import Clock
@@ -70,6 +71,12 @@ class EnvironmentOverview(Struct, frozen=True, kw_only=True):
     environment: ComputeEnvironment
     #: Thousandths of a vCPU that active jobs have requested.
     millicpus: int
+    #: What jobs may reserve of the machines that it selects; None while the container engine does not answer.
+    machines: Resources | None
+    #: MiB of memory that active jobs have requested on those machines; without them, on all machines.
+    memory_mib: int
+    #: GPUs, as `memory_mib`.
+    gpus: int
 
 
 class AccountUse(UnfinishedJobs, frozen=True, kw_only=True):
@@ -134,7 +141,7 @@ class OverviewService:
             since=None if obstacle is None else obstacle.since,
             queues=await self.queues(caller=caller),
             environments=self.environments(),
-            host=None if machines is None else machines.total,
+            host=None if machines is None else total(machine.resources for machine in machines),
             memory_mib=usage.sums.get(MEMORY, 0),
             gpus=usage.sums.get(GPUS, 0),
             longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),
@@ -143,10 +150,22 @@ class OverviewService:
 
     def environments(self) -> tuple[EnvironmentOverview, ...]:
         """The compute environments with the vCPUs in use, by name."""
-        sums = self._engine.usage().sums
-        return tuple(
-            EnvironmentOverview(environment=environment, millicpus=sums.get(vcpus(EnvironmentName(name)), 0))
-            for name, environment in sorted(self._catalog.environments.items())
+        return tuple(self._environment(environment) for _, environment in sorted(self._catalog.environments.items()))
+
+    def _environment(self, environment: ComputeEnvironment) -> EnvironmentOverview:
+        usage, cluster = self._engine.usage(), self._engine.cluster()
+        selected = None if cluster is None else cluster.machines.selected([environment.name])
+        memory_mib, gpus = usage.sums.get(MEMORY, 0), usage.sums.get(GPUS, 0)
+        if selected is not None:
+            held = usage.held()
+            rooms = [held[machine.name] for machine in selected if machine.name in held]
+            memory_mib, gpus = sum(room[1] for room in rooms), sum(room[2] for room in rooms)
+        return EnvironmentOverview(
+            environment=environment,
+            millicpus=usage.sums.get(vcpus(environment.name), 0),
+            machines=None if selected is None else total(machine.resources for machine in selected),
+            memory_mib=memory_mib,
+            gpus=gpus,
         )
 
     def machines(self, query: MachineQuery, *, caller: Caller) -> MachinePage:

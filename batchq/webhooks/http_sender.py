@@ -21,6 +21,7 @@ from yarl import URL
 from batchq import __version__
 from batchq.domain.enums import DeliveryVerdict
 from batchq.domain.webhooks import DeliveryOutcome
+from batchq.errors import Invalid
 from batchq.ports.webhooks import OutgoingRequest
 from batchq.webhooks.addresses import is_listed, is_public, parse_url
 
@@ -56,7 +57,10 @@ class HttpSender:
         parse_url(url, self._hosts)
 
     async def send(self, request: OutgoingRequest) -> DeliveryOutcome:
-        url = parse_url(request.url, self._hosts)
+        try:
+            url = parse_url(request.url, self._hosts)
+        except Invalid as refusal:  # the operator permits the host no longer
+            return _failure(str(refusal))
         try:
             return await self._answer(url, request)
         except TimeoutError:

@@ -82,7 +82,7 @@ class Containers:
         policy: ServerPolicy,
         secrets: Secrets,
         placement: NetworkPlacement,
-        lost_before: Callable[[], datetime | None],
+        lost_before: Callable[[Inspection], datetime | None],
         shares_files: Callable[[], bool],
     ) -> None:
         """`lost_before` is that of host.py with a client of its own, `shares_files` that of `ClientFactory`."""
@@ -156,7 +156,8 @@ class Containers:
             return replace(inspection, host_lost=may_have_run(client, inspected))
         if failed(inspection):
             failure = failure_text(client, inspected, instance=self._instance, tag=tag)
-            return replace(inspection, host_lost=ended_with_host(inspection, self._lost_before()), failure=failure)
+            host_lost = ended_with_host(inspection, self._lost_before(inspection))
+            return replace(inspection, host_lost=host_lost, failure=failure)
         if not tag.container_key or inspection.state is not ContainerState.RUNNING:
             return inspection
         return replace(inspection, address=self._placement.address(client, inspected))

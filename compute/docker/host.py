@@ -12,7 +12,7 @@ import socket
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from docker.errors import APIError
@@ -33,6 +33,8 @@ BRIDGE = "bridge"
 
 PROC_STAT = Path("/proc/stat")
 EXAMINE_TIMEOUT = 5.0  # seconds
+SIGNALLED = 128  # the exit code of a program that a signal ended is above this
+MAX_STOP = timedelta(seconds=15)  # a stop by the engine takes at most this: it sends SIGKILL 10 s after the stop signal
 RESOURCE_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
 DEFAULT_ADDRESS = "its usual address"
 
@@ -140,10 +142,13 @@ def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str,
     return tuple(str(other_number) for other_number in sorted(by_use[:number]))
 
 
-def lost_before(client: Client, booted_at: datetime | None, unreliable: set[datetime]) -> datetime | None:
+def lost_before(
+    client: Client, booted_at: datetime | None, unreliable: set[datetime], *, ended: Inspection | None = None
+) -> datetime | None:
     """Containers that started before this time ended with the engine or the machine; None: unknown.
 
-    `booted_at` is when the machine booted, None: unknown. With live-restore only a boot ends containers. `unreliable`
+    `booted_at` is when the machine booted, None: unknown. With live-restore only a boot ends containers, except
+    containers in their start. `ended` is the container whose end is to be explained, None: any container. `unreliable`
     collects the creation times of bridges that were once later than the engine's clock: the clock was set back after
     that, so a container that started after the bridge can have an earlier time.
     """
@@ -162,9 +167,21 @@ def lost_before(client: Client, booted_at: datetime | None, unreliable: set[date
     if bridge_created_at > (time_of(engine, "SystemTime") or bridge_created_at):
         unreliable.add(bridge_created_at)
         return None
-    if member(engine, "LiveRestoreEnabled", of=object) is not True:
+    stopped_in_start = ended is not None and may_be_stopped_in_start(ended)
+    if stopped_in_start or member(engine, "LiveRestoreEnabled", of=object) is not True:
         return bridge_created_at
     return None if booted_at is None else min(bridge_created_at, booted_at)
+
+
+def may_be_stopped_in_start(ended: Inspection) -> bool:
+    """Whether a signal ended the container within MAX_STOP of its start.
+
+    If no container runs when an engine with live-restore ends, the engine stops each container whose start is under
+    way, as soon as it has started: docs/decisions/0102.
+    """
+    if ended.exit_code is None or ended.started_at is None or ended.stopped_at is None or ended.out_of_memory:
+        return False
+    return ended.exit_code > SIGNALLED and ended.stopped_at - ended.started_at <= MAX_STOP
 
 
 def ended_since_create(client: Client, inspected: object) -> bool:

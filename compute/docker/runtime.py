@@ -34,6 +34,7 @@ from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.settings import Runtime
 
 CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
@@ -156,7 +157,7 @@ class DockerRuntime:
         return await self._use_reader.measure(containers, at)
 
     async def machines(self) -> tuple[Machine, ...]:
-        return one_machine(await self._pools.run("survey", host.capacity))
+        return one_machine(await self._pools.run("survey", host.capacity), Runtime.DOCKER)
 
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())
@@ -205,14 +206,14 @@ class DockerRuntime:
                 for line in await self._run_for_container(tag, "logs", reader.read_portion):
                     yield line
 
-    def _lost_before(self) -> datetime | None:
-        """As `lost_before` of the port; blocks.
+    def _lost_before(self, ended: Inspection | None = None) -> datetime | None:
+        """As `lost_before` of host.py; blocks.
 
         A new connection is used: an engine that shuts down still replies on open ones, and accepts no new one.
         """
         with closing(self._factory.get_client(None, receive_timeout=self._limits.container_timeout)) as client:
             booted_at = host.booted_at(host.PROC_STAT) if self._factory.socket else None
-            return host.lost_before(client, booted_at, self._unreliable_bridges)
+            return host.lost_before(client, booted_at, self._unreliable_bridges, ended=ended)
 
     async def _sweep(self, existing: tuple[Tag, ...]) -> None:
         """Remove networks, pause containers and volumes of attempts without a container, which a crash left behind.

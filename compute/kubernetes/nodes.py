@@ -20,11 +20,12 @@ from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
-from batchq.domain.ids import MachineName
+from batchq.domain.ids import ContainerEngineName, MachineName
 from batchq.domain.machines import Machine
 from batchq.domain.task import total
 from batchq.errors import RuntimeUnknown, StartHadNoEffect, StartInterrupted, StartRefused
 from batchq.ports.clock import Clock
+from batchq.settings import Runtime
 
 MAX_AGE = timedelta(seconds=10)  # of the knowledge about nodes and their pods
 #: Taints that Kubernetes sets for conditions of a node, which pass.
@@ -82,6 +83,8 @@ class NodeRoom(Struct, kw_only=True):
             ),
             is_enforced=True,
             max_nodes=max(0, self.max_pods - len(self.foreign)),
+            engine=ContainerEngineName(Runtime.KUBERNETES),
+            labels=tuple(sorted(self.labels.items())),
             environment=None if environment is None else EnvironmentName(environment),
             is_cordoned=self.is_cordoned,
             away_since=self.away_since,

@@ -17,8 +17,8 @@ from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.machines import LOCAL, Machine
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.resources import Usage
+from batchq.domain.task import total
 from batchq.engine.account_limits import SubmitRateLimiter
 from batchq.engine.scheduler_state import Health
 from batchq.engine.use import UseSamples
@@ -90,7 +90,7 @@ class FakeEngine:
         return Health(store=None, engine=None, safe_mode=None, loops={})
 
     def machines(self):
-        return None if self.listed is None else MachineSet(self.listed)
+        return None if self.listed is None else tuple(self.listed)
 
     def usage(self):
         return Usage(self.active_jobs()).after(())
@@ -264,7 +264,7 @@ class Backend:
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),
             clock=self.clock,
             account=ACCOUNT,
-            capacity=lambda: self.engine.machines().total,
+            capacity=lambda: total(it.resources for it in self.engine.machines()),
             runtime_answers=lambda: True,
             states={ModelArtsSettings: modelarts.SETTINGS},
         )

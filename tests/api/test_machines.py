@@ -5,6 +5,8 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.container import Resources
 from batchq.domain.machines import Machine
+from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from tests.support.builders import NOON
 
 SIZE = Resources(millicpus=8000, memory_mib=2048, gpus=2)
@@ -56,7 +58,11 @@ async def test_pages_continue_by_a_token_of_the_same_list(server, machines, defa
     await machines(computeEnvironment="local", nextToken=first["nextToken"], expected=400)
 
 
-async def test_the_machines_of_an_environment_that_does_not_exist_are_not_found(machines, default_queue):
+async def test_the_machines_of_an_environment_that_does_not_exist_are_not_found(server, machines, default_queue):
+    environments = server.catalog.environments
+    those = MachineSet(server.engine.listed, environments.values())
+    server.engine.capacity = Cluster(environments=environments, machines=those, stocks={})
+
     refused = await machines(computeEnvironment="nowhere", expected=400)
 
     assert refused["message"] == "Compute environment nowhere does not exist."

@@ -309,7 +309,8 @@ def capacity(server):
     """An environment with 4 vCPUs on a host with 16 GiB."""
     environments = {"local": builders.environment()}
     host = Resources(millicpus=8000, memory_mib=16_384)
-    server.engine.capacity = Cluster(environments=environments, machines=MachineSet(one_machine(host)), stocks={})
+    machines = MachineSet(one_machine(host), environments.values())
+    server.engine.capacity = Cluster(environments=environments, machines=machines, stocks={})
 
 
 async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(server, boto, accepted, sleeper, capacity):

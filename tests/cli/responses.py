@@ -59,7 +59,7 @@ TYPES = {
     "/v1/describejobdefinitions": batch.DescribeJobDefinitionsResponse,
     "/v1/listconsumableresources": batch.ListConsumableResourcesResponse,
     # Commands print these, or read only whether they are errors.
-    "/v1/(describeconsumableresource|updatejobqueue|terminatejob)": dict,
+    "/v1/(describeconsumableresource|updatejobqueue|terminatejob|(create|update)computeenvironment|tags/.+)": dict,
 }
 
 

@@ -147,3 +147,37 @@ async def test_a_refused_change_is_reported_and_the_others_are_made(catalog, cap
     assert await batchq("queue", "disable", "night", "gpu") == 1
 
     assert capsys.readouterr().err.count("\n") == 2
+
+
+async def test_an_environment_is_created_with_the_machines_that_it_selects(catalog, capsys):
+    catalog.responses["/v1/createcomputeenvironment"] = {}
+
+    assert await batchq("env", "create", "gpu", "--vcpus", "8", "--engine", "docker", "--label", "pool=gpu") == 0
+
+    tags = {"batchq:engine": "docker", "batchq:label:pool": "gpu"}
+    body = {"computeEnvironmentName": "gpu", "type": "UNMANAGED", "unmanagedvCpus": 8, "tags": tags}
+    assert catalog.requests == [("POST", "/v1/createcomputeenvironment", body)]
+    assert capsys.readouterr().out == "environment gpu is ENABLED\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("UNMANAGED", {"unmanagedvCpus": 8}), ("MANAGED", {"computeResources": {"maxvCpus": 8}})],
+)
+async def test_an_environment_is_changed_by_the_requests_that_its_flags_need(catalog, kind, size):
+    arn = "arn:aws:batch:r:1:compute-environment/gpu"
+    detail = {"computeEnvironmentName": "gpu", "computeEnvironmentArn": arn, "type": kind, "state": "ENABLED"}
+    catalog.responses |= {
+        "/v1/describecomputeenvironments": {"computeEnvironments": [detail]},
+        f"/v1/tags/{arn}": {},
+        "/v1/updatecomputeenvironment": {},
+    }
+
+    words = ("--label", "zone=a", "--no-label", "pool", "--no-engine", "--vcpus", "8")
+    assert await batchq("env", "update", "gpu", *words) == 0
+
+    assert catalog.requests[1:] == [
+        ("POST", f"/v1/tags/{arn}", {"tags": {"batchq:label:zone": "a"}}),
+        ("DELETE", f"/v1/tags/{arn}?tagKeys=batchq%3Alabel%3Apool&tagKeys=batchq%3Aengine", None),
+        ("POST", "/v1/updatecomputeenvironment", {"computeEnvironment": "gpu"} | size),
+    ]

@@ -53,7 +53,7 @@ def test_a_paused_container_is_resumed_by_a_stop(paused, calls):
 def test_an_inspection_reports_a_lost_host(lost_before, lost):
     engine = Engine(Status="exited", ExitCode=1, FinishedAt=(BEGAN + MINUTE).isoformat())
 
-    assert containers_of("i", lost_before=lambda: lost_before).inspect(engine, TAG).host_lost is lost
+    assert containers_of("i", lost_before=lambda _: lost_before).inspect(engine, TAG).host_lost is lost
 
 
 def holder(*ids, state="running"):

@@ -51,15 +51,30 @@ def made(at):
     return {"Id": "1", "Created": at.isoformat(), "State": {"Status": "created"}}
 
 
-def failed(began, exit_code=255):
-    ended = began + timedelta(seconds=1)
-    state = ContainerState.EXITED
-    return Inspection(tag=new_tag(), state=state, started_at=began, stopped_at=ended, exit_code=exit_code)
+def failed(began, exit_code=255, *, lasted=timedelta(seconds=1), **members):
+    times = {"started_at": began, "stopped_at": began + lasted}
+    return Inspection(tag=new_tag(), state=ContainerState.EXITED, exit_code=exit_code, **times, **members)
 
 
 @pytest.mark.parametrize(("live_restore", "lost_before"), [(False, BEGAN), (True, BOOTED)])
 def test_with_live_restore_containers_survive_the_engine_and_not_the_machine(live_restore, lost_before):
     assert host.lost_before(Client(LiveRestoreEnabled=live_restore), BOOTED, set()) == lost_before
+
+
+@pytest.mark.fault("EN03")
+@pytest.mark.parametrize(
+    ("ended", "lost_before"),
+    [
+        (failed(BEFORE, exit_code=143), BEGAN),
+        (failed(BEFORE, exit_code=137), BEGAN),
+        (failed(BEFORE, exit_code=1), BOOTED),
+        (failed(BEFORE, exit_code=137, lasted=timedelta(minutes=1)), BOOTED),
+        (failed(BEFORE, exit_code=137, out_of_memory=True), BOOTED),
+    ],
+    ids=["SIGTERM", "SIGKILL", "an exit code of its own", "long after the start", "out of memory"],
+)
+def test_an_engine_with_live_restore_may_have_stopped_a_container_in_its_start(ended, lost_before):
+    assert host.lost_before(Client(LiveRestoreEnabled=True), BOOTED, set(), ended=ended) == lost_before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from batchq.domain.access.accounts import Directory, User
 from batchq.domain.container import Resources
 from batchq.domain.enums import Role
 from batchq.domain.machines import Machine
-from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
 from batchq.logs.quota import LogQuota
@@ -64,7 +63,7 @@ async def test_several_machines_show_what_is_closed_first_and_continue_on_the_ne
     size = Resources(millicpus=4000, memory_mib=2048, gpus=2)
     machines = [Machine(name=f"n{number:02}", resources=size, is_enforced=True) for number in range(MAX_MACHINES)]
     away = replace(machines[0], name="z1", environment="local", is_cordoned=True, away_since=NOON)
-    listed = MachineSet([*machines, away, replace(machines[0], name="z2", is_cordoned=True)])
+    listed = (*machines, away, replace(machines[0], name="z2", is_cordoned=True))
     monkeypatch.setattr(Engine, "machines", lambda _: listed)
 
     page = await browser.open("/ui/environments")

@@ -6,6 +6,7 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain.container import Resources
 from batchq.domain.machines import one_machine
 from batchq.system.clock import SystemClock
+from tests.support.combined import two_engines
 from tests.support.containers import docker_runtime
 from tests.support.inline import InlineStore
 from tests.support.kubernetes import kubernetes_runtime
@@ -28,7 +29,7 @@ async def store():
     await store.close()
 
 
-@pytest.fixture(params=[*ENGINES, "kubernetes"])
+@pytest.fixture(params=[*ENGINES, "kubernetes", "combined"])
 async def runtime(request):
     if request.param == "docker":
         async with docker_runtime(request.getfixturevalue("docker_engine")) as runtime:
@@ -40,6 +41,9 @@ async def runtime(request):
             yield runtime
     else:
         runtime = SimulatedRuntime(clock=SystemClock(), machines=one_machine(HOST))
+        if request.param == "combined":
+            runtime = two_engines(SystemClock(), HOST)
+            await runtime.survey()
         runtime.engine.missing_images[NO_IMAGE] = None
         runtime.engine.missing_images[NO_REGISTRY] = "connection refused"
         yield runtime

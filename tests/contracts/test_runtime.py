@@ -496,3 +496,18 @@ async def test_the_network_setting_of_an_environment_applies(runtime, network):
 
     assert (await over(runtime, it.tag)).exit_code == 0
     assert pause_container_ids(runtime) == {}
+
+
+async def test_only_containers_that_run_are_measured_if_any_is(runtime):
+    it, other = launch(replace(LONG, cpus=0.5, memory_mib=20)), launch(QUICK)
+    ids = {each.tag: (await runtime.create(each)).container_id for each in (it, other)}
+    for each in (it, other):
+        await runtime.start(each.tag)
+    await over(runtime, other.tag)
+    at = SystemClock().now()
+
+    found = await runtime.measure({**ids, new_tag(): "0" * 64}, at=at)
+
+    assert found is None or found.keys() <= {it.tag}
+    assert all(use.sampled_at == at for use in (found or {}).values())
+    await runtime.kill(it.tag)

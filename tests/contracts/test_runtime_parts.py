@@ -4,6 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
+from batchq.compute.combined_runtime import CombinedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.contracts.conftest import LONG, QUICK
@@ -14,7 +15,7 @@ from tests.support.scripts import Script, contained
 
 def shared(runtime):
     """The existing networks that containers of attempts share."""
-    if isinstance(runtime, SimulatedRuntime):
+    if isinstance(runtime, SimulatedRuntime | CombinedRuntime):
         return list(runtime.engine.networks)
     if isinstance(runtime, KubernetesRuntime):
         return list(runtime.model.pods)

@@ -19,7 +19,7 @@ from tests.support.examples import examples
 
 HOST = Resources(millicpus=0, memory_mib=10, gpus=1)
 ENVIRONMENTS = {"a": environment("a", max_millicpus=8), "b": environment("b", max_millicpus=6)}
-SITE = Cluster(environments=ENVIRONMENTS, machines=MachineSet(one_machine(HOST)), stocks={})
+SITE = Cluster(environments=ENVIRONMENTS, machines=MachineSet(one_machine(HOST), ENVIRONMENTS.values()), stocks={})
 NAMES = ["a", "b"]
 MINUTE = timedelta(minutes=1)
 HEAD = job_id(0)

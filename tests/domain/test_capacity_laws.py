@@ -52,7 +52,7 @@ def offers(draw):
     """Active jobs, and then one candidate after another."""
     by_name = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
-    site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST)), stocks={})
+    site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST), by_name.values()), stocks={})
     room = FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):

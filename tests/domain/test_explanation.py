@@ -34,6 +34,7 @@ EXPLAINED = {
     "WAITS_FOR_MEMORY": {"no_room"},
     "WAITS_FOR_GPUS": {"no_room"},
     "WAITS_FOR_MACHINE": {"NO_MACHINE"},
+    "NO_MACHINE_SELECTED": {"NO_MACHINE_SELECTED"},
     "TOO_LARGE_FOR_MACHINES": {"too_large_for_machines", "TOO_LARGE_FOR_MACHINES"},
     "WAITS_FOR_UNITS": {"no_room"},
     "NOT_EXITING": {"UNKILLABLE"},

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import AttemptContainerState, Status
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, Fits, FreeCapacity, Insufficient
@@ -18,7 +19,11 @@ from batchq.domain.task import NodeRange, NodeRun
 from tests.support.builders import NOON, attempt, environment, gang, job, job_id, task, task_container
 from tests.support.examples import examples
 
-ENVIRONMENTS = {name: environment(name, max_millicpus=1000) for name in ("a", "b")}
+ENVIRONMENTS = {
+    "a": environment("a", max_millicpus=1000, tags=((f"{LABEL_TAG}disk", "ssd"),)),
+    "b": environment("b", max_millicpus=1000),
+    "c": environment("c", max_millicpus=1000, tags=((ENGINE_TAG, "other"), (f"{LABEL_TAG}zone", "1"))),
+}
 NAMES = list(ENVIRONMENTS)
 MINUTE = timedelta(minutes=1)
 HEAD, RUNS = job_id(0), AttemptContainerState.RUNNING
@@ -34,6 +39,8 @@ machines = some.lists(
             Resources, millicpus=some.integers(4, 12), memory_mib=some.integers(4, 14), gpus=some.integers(0, 2)
         ),
         environment=some.sampled_from([None, None, "a"]),
+        engine=some.sampled_from(["", "", "other"]),
+        labels=some.lists(some.sampled_from([("disk", "ssd"), ("zone", "1")]), unique=True).map(tuple),
         max_nodes=some.none() | some.integers(1, 4),
         is_cordoned=some.sampled_from([False, False, False, True]),
     ),
@@ -43,7 +50,17 @@ machines = some.lists(
 
 
 def named(fields) -> MachineSet:
-    return MachineSet(Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
+    those = (Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
+    return MachineSet(those, ENVIRONMENTS.values())
+
+
+def selects(name, machine):
+    """Whether the environment selects the machine, written out for each environment."""
+    if machine.environment not in (None, name):
+        return False
+    if name == "c":
+        return machine.engine == "other" and ("zone", "1") in machine.labels
+    return name == "b" or ("disk", "ssd") in machine.labels
 
 
 @dataclass
@@ -104,7 +121,7 @@ class Cell:
             assert not (held and machine.is_cordoned)
             attempts = [made.attempt for made, _ in self.runs.values()]
             on = {it.environment for it in attempts if machine.name in {part.machine for part in it.containers}}
-            assert machine.environment is None or on <= {machine.environment}
+            assert all(selects(name, machine) for name in on)
 
 
 def gang_of(nodes):
@@ -171,3 +188,19 @@ def test_the_first_machine_with_room_is_found_whatever_else_is_free(fields, take
         if free.is_open(index) and covers(free.room(index), room_of(wanted))
     ]
     assert found == ((able[0],) if able else None)
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(fields=machines, taken=some.lists(some.tuples(some.integers(0, 4), sizes), max_size=12))
+def test_an_environment_counts_the_machines_that_it_selects_and_no_others(fields, taken):
+    those = named(fields)
+    free = FreeRooms(those, {})
+    for index, size in taken:
+        if index < len(those.machines):
+            free.add(index, minus((0, 0, 0, 0), room_of(size)))
+
+    for name in NAMES:
+        indexes = [index for index, machine in enumerate(those.machines) if selects(name, machine)]
+        rooms = [free.room(index) for index in indexes if free.is_open(index)]
+        assert sorted(index for pool in those.pools(name) for index in pool) == indexes
+        assert free.free_memory_and_gpus(name) == (sum(it[1] for it in rooms), sum(it[2] for it in rooms))

@@ -29,7 +29,8 @@ HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
 
 
 def room(*environments, active=()):
-    site = Cluster(environments={it.name: it for it in environments}, machines=MachineSet(one_machine(HOST)), stocks={})
+    machines = MachineSet(one_machine(HOST), environments)
+    site = Cluster(environments={it.name: it for it in environments}, machines=machines, stocks={})
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON)
 
 

@@ -108,9 +108,10 @@ def quotas(vcpus):
 
 
 def room(limited, active=(), *, at_once=100_000):
+    local = environment(max_millicpus=at_once)
     site = Cluster(
-        environments={"local": environment(max_millicpus=at_once)},
-        machines=MachineSet(one_machine(HOST)),
+        environments={"local": local},
+        machines=MachineSet(one_machine(HOST), [local]),
         stocks={},
         quotas=limited,
     )

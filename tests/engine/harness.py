@@ -93,7 +93,10 @@ def site(catalog, host=HOST, quotas=NO_QUOTAS):
     """A cluster whose consumable resources are all left."""
     stocks = Stocks(catalog.consumables, {})
     return Cluster(
-        environments=catalog.environments, machines=MachineSet(one_machine(host)), stocks=stocks, quotas=quotas
+        environments=catalog.environments,
+        machines=MachineSet(one_machine(host), catalog.environments.values()),
+        stocks=stocks,
+        quotas=quotas,
     )
 
 

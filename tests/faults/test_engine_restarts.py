@@ -25,8 +25,8 @@ RECORDED_WITHIN = 2.0  # seconds from the exit of a process until its shim has r
 
 
 def until_file(name):
-    """A command that runs until the test creates a file of this name."""
-    return f"until [ -e /records/{name} ]; do sleep 0.1; done"
+    """A command that writes numbered lines until the test creates a file of this name, and one line `end` then."""
+    return f"n=0; until [ -e /records/{name} ]; do echo $n; n=$((n+1)); sleep 0.1; done; echo end"
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ exit $code
 """
     )
     runtime.chmod(0o755)
-    options = ("--add-runtime", f"slow={runtime}", "--default-runtime", "slow")
+    options = ("--debug", "--add-runtime", f"slow={runtime}", "--default-runtime", "slow")
     with second_engine(live_restore=live_restore, options=options) as engine:
         yield engine
 
@@ -169,7 +169,27 @@ def test_with_live_restore_jobs_continue_and_keep_their_exit_codes(lasting_serve
     assert done["stoppedAt"] <= back.timestamp() * 1000
     server.records.create_file(f"{mark}-late")
     assert outcomes(server.wait_for(outlives, "SUCCEEDED")) == [(0, EXITED)]
+    server.until(lambda: not server.service.containers())
+    *numbers, last = server.stored_output(outlives)
+    assert ([int(number) for number in numbers], last) == (list(range(len(numbers))), "end")
     assert set(server.records.counts("start").values()) == {1}
+
+
+@pytest.mark.fault("EN03")
+def test_a_container_that_an_engine_with_live_restore_stops_in_its_start_is_lost_with_the_host(tmp_path):
+    """Docker does so if no container runs when it ends."""
+    with slow_engine(tmp_path, live_restore=True) as engine, job_server(tmp_path, engine.url) as server:
+        (tmp_path / "hold").touch()
+        job = server.submit(LASTS_AT_FIRST, attempts=2, rules=RULES)
+        server.until(lambda: server.records.counts("start")[job, 1] == 1)
+        with engine.stopping():
+            server.until(lambda: "start clean shutdown of all containers" in engine.log())
+            (tmp_path / "hold").unlink()
+        engine.start()
+
+        done = server.wait_for(job, "SUCCEEDED")
+        assert outcomes(done) == [(143, LOST), (0, EXITED)]
+        assert set(server.records.counts("start").values()) == {1}
 
 
 @pytest.mark.fault("EN06", "LC04")

@@ -8,6 +8,7 @@ import pytest
 from batchq.compute.kubernetes.pod_policy import NO_CHECKPOINTS
 from batchq.errors import StartImpossible, UsageError
 from batchq.server.bootstrap import check_engine, serving
+from batchq.server.engines import engines_of
 from batchq.settings import Runtime, Settings
 from tests.support.kubernetes import kubeconfig, served
 from tests.support.kubernetes_api import ModelCluster
@@ -113,3 +114,43 @@ def test_a_cluster_selects_the_runtime():
     with pytest.raises(ValueError, match="belong together"):
         Settings(runtime=Runtime.KUBERNETES)
     assert issubclass(StartImpossible, UsageError)
+
+
+def test_docker_is_the_first_engine_beside_a_cluster():
+    assert engines_of(Settings(kubernetes="file", docker=True)) == (Runtime.DOCKER, Runtime.KUBERNETES)
+    assert engines_of(Settings(kubernetes="file")) == (Runtime.KUBERNETES,)
+    assert engines_of(Settings()) == engines_of(Settings(docker=True)) == (Runtime.DOCKER,)
+    with pytest.raises(StartImpossible, match="exclude each other"):
+        check_engine(Settings(runtime=Runtime.SIMULATED, docker=True))
+
+
+async def test_jobs_run_on_a_cluster_while_docker_does_not_answer(tmp_path, monkeypatch):
+    """A queue on the cluster refuses what Kubernetes lacks, a queue on both engines does not."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    cluster = ModelCluster()
+    script = {"name": "BATCHQ_SIMULATED", "value": '{"seconds": 0}'}
+    container = {"image": "busybox", "vcpus": 1, "memory": 64, "environment": [script]}
+    ulimits = container | {"ulimits": [{"name": "nofile", "softLimit": 1, "hardLimit": 2}]}
+    async with served(cluster) as api, aiohttp.ClientSession() as http:
+        settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, api), docker=True)
+        async with serving(settings) as server:
+            url = server.urls[0]
+            tags = {"batchq:engine": "kubernetes"}
+            environment = {"computeEnvironmentName": "far", "type": "UNMANAGED", "tags": tags}
+            await post(http, url, "/v1/createcomputeenvironment", environment)
+            for queue, names in (("far", ["far"]), ("both", ["far", "local"])):
+                order = [{"order": index, "computeEnvironment": name} for index, name in enumerate(names)]
+                body = {"jobQueueName": queue, "priority": 1, "computeEnvironmentOrder": order}
+                await post(http, url, "/v1/createjobqueue", body)
+            for name, properties in (("plain", container), ("limits", ulimits)):
+                definition = {"jobDefinitionName": name, "type": "container", "containerProperties": properties}
+                await post(http, url, "/v1/registerjobdefinition", definition)
+            submitted = {"jobName": "j", "jobQueue": "far", "jobDefinition": "plain"}
+            job = (await post(http, url, "/v1/submitjob", submitted))["jobId"]
+            near = (await post(http, url, "/v1/submitjob", submitted | {"jobQueue": "default"}))["jobId"]
+            refusal = await _refusal(http, url, submitted | {"jobDefinition": "limits"})
+            await post(http, url, "/v1/submitjob", submitted | {"jobDefinition": "limits", "jobQueue": "both"})
+            await _status(http, url, job, "SUCCEEDED")
+            await _status(http, url, near, "RUNNABLE")
+
+    assert ": ulimits is not available on Kubernetes," in refusal

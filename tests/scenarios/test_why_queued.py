@@ -399,7 +399,7 @@ async def test_jobs_of_other_users_are_counted_and_not_named(world):
 
 async def test_the_first_job_of_a_queue_waits_for_memory(world):
     await world.wait_until_idle()
-    host = world.engine.machines().total.memory_mib
+    host = world.engine.cluster().host.memory_mib
     await world.start(name="filler", millicpus=250, memory_mib=host - 100)
     job = await world.submit(LASTING, memory_mib=200)
 

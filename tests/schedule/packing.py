@@ -46,8 +46,8 @@ def pack(count: int, *, total: int, jobs: int, load: float) -> tuple[float, list
     """The part of the vCPUs in use while jobs wait, and the wait of each job in seconds."""
     dice = Random(1)
     host = Resources(millicpus=1000 * VCPUS * total, memory_mib=MIB * total)
-    machines = MachineSet(machines_of(host, count))
     environments = {"local": builders.environment("local", max_millicpus=host.millicpus)}
+    machines = MachineSet(machines_of(host, count), environments.values())
     cluster = Cluster(environments=environments, machines=machines, stocks={})
     usage, promised, planned = Usage(), {}, {}
     now = came = used = waiting = held = 0.0

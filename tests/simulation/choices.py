@@ -117,6 +117,8 @@ class Choices:
         self.machine_count = self.machines.choice([1, 1, 2, 3, 5])
         #: How often a machine of several stops answering, or loses its power.
         self.machine_fault_rate = self.machines.choice([NONE, 0.3, 0.8]) if self.machine_count > 1 else NONE
+        #: Whether the environment `east` selects machines by a label.
+        self.selects_by_label = self.machine_count > 1 and self.machines.choice([True, False])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

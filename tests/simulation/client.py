@@ -11,9 +11,16 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.catalog import EnvironmentName, PolicyName, QuantityOperation, ResourceKind, ShareWeight, TimeLimit
+from batchq.domain.catalog import (
+    EnvironmentName,
+    PolicyName,
+    QuantityOperation,
+    ResourceKind,
+    ShareWeight,
+    TimeLimit,
+)
 from batchq.domain.enums import State, StopKind
-from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey
+from batchq.domain.ids import LABEL_TAG, ConsumableName, JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job
 from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
@@ -29,6 +36,7 @@ from tests.simulation.server import Server
 from tests.simulation.signal_checks import how
 from tests.simulation.submissions import (
     DEFINITIONS,
+    EAST_LABEL,
     ENVIRONMENTS,
     FAIR,
     LARGEST,
@@ -312,11 +320,12 @@ class Client:
         return name
 
     async def _resize(self, name: str, millicpus: int, *, new: bool = False) -> None:
-        of = EnvironmentName(name)
+        of, (key, value) = EnvironmentName(name), EAST_LABEL
+        tags = ((f"{LABEL_TAG}{key}", value),) if name == "east" and self._choices.selects_by_label else ()
         if new:
             await self.request(
                 lambda it: it.catalog.compute_environments.create(
-                    builders.environment(of, max_millicpus=millicpus), caller=ADMIN
+                    builders.environment(of, max_millicpus=millicpus, tags=tags), caller=ADMIN
                 )
             )
         else:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from batchq.compute.simulated.container import PlannedCheckpoint
 from batchq.compute.simulated.engine import SimulatedEngine
 from batchq.compute.simulated.runtime import KILLS_ENGINE, NO_EFFECT, Fault, SimulatedRuntime
+from batchq.compute.simulated.script import NO_OUTCOMES
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine
@@ -28,7 +29,7 @@ class ObservedEngine(SimulatedEngine):
     """Reports what containers really do to the invariants."""
 
     def __init__(self, now, machines, invariants: Invariants) -> None:
-        super().__init__(now, Network.SHARED, machines)
+        super().__init__(now, Network.SHARED, machines, NO_OUTCOMES)
         self._invariants = invariants
 
     def create(self, launch: LaunchSpec) -> Created:

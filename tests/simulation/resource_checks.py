@@ -14,7 +14,7 @@ from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.history_checks import AuditChecks
 from tests.simulation.run_log import Checks, RunLog
-from tests.simulation.submissions import is_limited
+from tests.simulation.submissions import EAST_LABEL, is_limited
 
 CATALOG_DELAY = timedelta(seconds=1)  # a server knows a change of the catalog a moment after the store
 
@@ -28,6 +28,8 @@ class ResourceChecks(Checks):
         self._kinds: dict[ConsumableName, ResourceKind] = {}
         #: The machines of the engine.
         self.machines: tuple[Machine, ...] = ()
+        #: Whether jobs of the environment `east` run only on machines with its label.
+        self.selects_by_label = False
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
@@ -46,6 +48,8 @@ class ResourceChecks(Checks):
             self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         for machine in self.machines:
             self._check_machine(machine)
+        if self.selects_by_label:
+            self._check_selection(job)
         for need in job.spec.needs:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
                 self.used_up[need.resource] += need.quantity
@@ -75,6 +79,12 @@ class ResourceChecks(Checks):
                 self.run_log.fail(
                     "I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}"
                 )
+
+    def _check_selection(self, job: Job) -> None:
+        """A job of `east` runs on machines with its label only."""
+        east = {machine.name for machine in self.machines if EAST_LABEL in machine.labels}
+        if job.attempt.environment == "east" and not east.issuperset(it.machine for it in job.attempt.containers):
+            self.run_log.fail("I10 a job runs on machines of its environment", job.id)
 
     def _check_machine(self, machine: Machine) -> None:
         """No machine has less than the nodes of jobs on it hold. An engine with one machine does not name it."""

@@ -26,6 +26,7 @@ from tests.support.builders import ADMIN, PEOPLE
 
 LARGEST = 4000  # thousandths of a vCPU that an environment ever has
 ENVIRONMENTS = ("east", "west")
+EAST_LABEL = ("pool", "east")  # of the machines that run jobs of `east`, if it selects machines by a label
 FAIR = QueueName("fair")
 QUEUES = {"urgent": (10, ENVIRONMENTS), "usual": (1, ENVIRONMENTS[::-1]), FAIR: (1, ENVIRONMENTS)}
 DEFINITIONS = {"plain": "batchq-test:latest", "pulled": "far/away:1", "missing": "no/such:1"}

@@ -26,7 +26,7 @@ from tests.simulation.invariants import Invariants
 from tests.simulation.run_log import RunLog
 from tests.simulation.server import Server
 from tests.simulation.store import nothing
-from tests.simulation.submissions import DEFINITIONS, LARGEST
+from tests.simulation.submissions import DEFINITIONS, EAST_LABEL, LARGEST
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
 
@@ -35,12 +35,21 @@ SMALL = Resources(millicpus=2000, memory_mib=1024)
 
 
 def machines_of(count: int) -> tuple[Machine, ...]:
-    """So many machines. One could hold every job; the others, which placement fills first, only small ones."""
+    """So many machines. One could hold every job; the others, which placement fills first, only small ones.
+
+    Every other machine has the label of the environment `east`, and the one that could hold every job.
+    """
     if count == 1:
         return one_machine(HOST)
     sizes = [HOST] + [SMALL] * (count - 1)
     return tuple(
-        Machine(name=MachineName(f"m{number}"), resources=size, is_enforced=True) for number, size in enumerate(sizes)
+        Machine(
+            name=MachineName(f"m{number}"),
+            resources=size,
+            is_enforced=True,
+            labels=() if number % 2 else (EAST_LABEL,),
+        )
+        for number, size in enumerate(sizes)
     )
 
 
@@ -54,6 +63,7 @@ class World:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
         machines = machines_of(self.choices.machine_count)
         self.invariants.resources.machines = machines
+        self.invariants.resources.selects_by_label = choices.selects_by_label
         self.invariants.resources.account_limit = choices.account_limit
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.
         self._disk_clock = MachineClock(self.clock.now, timedelta())

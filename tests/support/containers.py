@@ -140,7 +140,7 @@ def containers_of(instance, **changes):
         "policy": STRICT_POLICY,
         "secrets": NO_SECRETS,
         "placement": NetworkPlacement(instance, Network.BRIDGE),
-        "lost_before": lambda: None,
+        "lost_before": lambda _: None,
         "shares_files": lambda: True,
     }
     return Containers(instance=instance, **usual | changes)

@@ -18,7 +18,7 @@ from uuid import uuid4
 from aiohttp import WSMsgType, web
 
 from batchq.compute.simulated.container import SimulatedContainer
-from batchq.compute.simulated.script import read
+from batchq.compute.simulated.script import NO_OUTCOMES, read
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import StartRefused
@@ -588,4 +588,8 @@ def _container_of(pod, container):
     tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
     spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))
     launch = LaunchSpec(tag=tag, spec=spec, environment=tuple(variables.items()))
-    return SimulatedContainer(id=_id(pod, container["name"]), launch=launch, script=read(variables, tag.attempt))
+    return SimulatedContainer(
+        id=_id(pod, container["name"]),
+        launch=launch,
+        script=read(variables, tag.attempt, job_name="", outcomes=NO_OUTCOMES),
+    )

@@ -78,6 +78,18 @@ class SecondEngine:
         """SIGTERM: without live-restore the engine stops its containers."""
         self._end(signal.SIGTERM)
 
+    @contextmanager
+    def stopping(self) -> Iterator[None]:
+        """Send SIGTERM at the beginning, and wait for the end of the engine at the end."""
+        self._signal(signal.SIGTERM)
+        yield
+        assert self._process is not None
+        self._process.wait(PATIENCE)
+
+    def log(self) -> str:
+        """What the engine has logged, in all its runs."""
+        return (self._directory / "log").read_text()
+
     def kill(self) -> None:
         """SIGKILL: containers run until the engine is started again, which then stops them."""
         self._end(signal.SIGKILL)

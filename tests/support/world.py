@@ -27,7 +27,7 @@ from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.bulk_stop import JobOutcome
-from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName
+from batchq.domain.catalog import NETWORK_TAG, Network, PolicyName, Tags
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.explanation.explanation import Explanation
@@ -125,10 +125,11 @@ class World:
         await self.environment("local", max_millicpus=HOST.millicpus)
         await self.queue("default", environments=("local",))
 
-    async def environment(self, name: str, *, max_millicpus: int, network: Network | None = None) -> None:
-        made = builders.environment(name, max_millicpus=max_millicpus)
-        tags = () if network is None else ((NETWORK_TAG, network.value),)
-        made = replace(made, tags=tags, created_at=self.clock.now())
+    async def environment(
+        self, name: str, *, max_millicpus: int, network: Network | None = None, tags: Tags = ()
+    ) -> None:
+        tags = (*tags, *(() if network is None else ((NETWORK_TAG, network.value),)))
+        made = builders.environment(name, max_millicpus=max_millicpus, tags=tags, created_at=self.clock.now())
         await self.catalog.compute_environments.create(made, caller=None)
 
     async def queue(

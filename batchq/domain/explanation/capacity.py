@@ -13,6 +13,7 @@ from batchq.domain.container import Resources
 from batchq.domain.explanation.capacity_reasons import (
     AboveAccountLimitReason,
     AccountLimitReason,
+    NoMachineSelectedReason,
     ReservedForOthersReason,
     ReservedForSharesReason,
     ResourceMissingReason,
@@ -31,8 +32,10 @@ from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Fig
 from batchq.domain.explanation.facts import Holding, Reader, RelatedJobs, SchedulerState
 from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, Unschedulable, candidate_of_job
 from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, Usage, units, vcpus
+from batchq.domain.task import total
 
 _LIMIT = status_reasons.beyond_limit("|", 0, 0).partition("|")[0]
 _MISSING = status_reasons.no_such_resource("|").partition("|")[0]
@@ -93,6 +96,8 @@ def blocked(
         return None
     if job.status_reason == status_reasons.KEPT_FOR_SHARES:
         return _kept_for_shares(job, queue, state)
+    if not any(machine.is_open for machine in _selected(queue, cluster)):
+        return _no_machine(job, queue, cluster, state)
     shortage = _shortage(job, queue, cluster, state)
     if shortage is None:
         return _no_machine(job, queue, cluster, state) or _reserved(job, queue, neighbours, state, reader)
@@ -126,8 +131,10 @@ def _never(job: Job, queue: JobQueue | None, cluster: Cluster | None, reader: Re
         most = _largest(queue, cluster)
         figures = {} if most is None else {"required": Figure.vcpus(size.millicpus), "limit": Figure.vcpus(most)}
         return Blocked(reason=TooManyVcpusReason, figures=figures)
+    if reason == status_reasons.NO_MACHINE_SELECTED:
+        return Blocked(reason=NoMachineSelectedReason, figures={})
     if reason.startswith(status_reasons.TOO_LARGE_FOR_MACHINES):
-        machines = {} if cluster is None else {"machines": Figure(len(cluster.machines.machines))}
+        machines = {} if cluster is None or queue is None else {"machines": Figure(len(_selected(queue, cluster)))}
         return Blocked(reason=TooLargeForMachinesReason, figures={"required": _required(job)} | machines)
     return Blocked(reason=TooLargeReason, figures={} if cluster is None else _host_figures(job, cluster))
 
@@ -240,7 +247,10 @@ def _shortages(job: Job, environment: EnvironmentName, cluster: Cluster, state: 
     if not cluster.machines.is_one:
         rooms, most = state.usage.free_rooms(cluster.machines), cluster.machines.millicpus(environment)
         cpus = replace(cpus, free=min(cpus.free, rooms.free_millicpus(environment)), limit=min(limit, most))
-        memory, gpus = replace(memory, free=rooms.free_memory_mib), replace(gpus, free=rooms.free_gpus)
+        those = total(machine.resources for machine in cluster.machines.selected([environment]))
+        free_memory_mib, free_gpus = rooms.free_memory_and_gpus(environment)
+        memory = replace(memory, free=free_memory_mib, limit=those.memory_mib)
+        gpus = replace(gpus, free=free_gpus, limit=those.gpus)
     shortages = [
         cpus,
         memory,
@@ -336,6 +346,11 @@ def _reserved(
     return Blocked(reason=ReservedForOthersReason, figures=figures)
 
 
+def _selected(queue: JobQueue, cluster: Cluster) -> Sequence[Machine]:
+    """The machines that run jobs of the queue."""
+    return cluster.machines.selected(cluster.enabled(queue.environments))
+
+
 def _no_machine(job: Job, queue: JobQueue, cluster: Cluster, state: SchedulerState) -> Blocked | None:
     """No machine has the room, although all together have; None: the machines have room for each node."""
     if cluster.machines.is_one:
@@ -343,7 +358,7 @@ def _no_machine(job: Job, queue: JobQueue, cluster: Cluster, state: SchedulerSta
     rooms, runs = state.usage.free_rooms(cluster.machines), job.spec.nodes.runs
     if any(rooms.find(runs, name, {}) is not None for name in cluster.enabled(queue.environments)):
         return None
-    machines = cluster.machines.machines
+    machines = _selected(queue, cluster)
     closed = sum(not machine.is_open for machine in machines)
     figures = {"required": _required(job)}
     if closed < len(machines):

@@ -35,6 +35,15 @@ class TooLargeReason(RunnableReason):
     fact_names = ("jobQueue", "requiredMemoryMiB", "memoryMiB", "requiredGpus", "gpus")
 
 
+class NoMachineSelectedReason(RunnableReason):
+    """No machine has the container engine and the labels that the compute environments of the queue select."""
+
+    code = "NO_MACHINE_SELECTED"
+    sentences = (
+        "Cannot start: no machine has the engine and the labels that the environments of queue {jobQueue} select.",
+    )
+
+
 class TooLargeForMachinesReason(RunnableReason):
     """The job requests more than one machine has, or a gang more than all machines can hold."""
 

@@ -27,6 +27,7 @@ from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import tags_under_way
+from batchq.domain.machines import LOCAL, machine_of
 from batchq.domain.scheduling.backfill import latest_end
 
 #: The reasons, in the order of their definition.
@@ -88,9 +89,10 @@ def _absent_machine(job: Job, state: SchedulerState) -> Figures:
     machines = state.cluster.machines.by_name
     for tag in tags_under_way(job):
         name = container_with_key(job, tag.container_key).machine
-        if name is not None and name in machines and (since := machines[name].away_since) is not None:
+        machine = machine_of(name, machines)
+        if machine is not None and (since := machine.away_since) is not None:
             return {
-                "machine": Figure.text(name),
+                "machine": Figure.text(name or LOCAL),
                 "machineAwaySince": Figure(since),
                 "machineAway": Figure(words=wording.duration_words(state.now - since)),
             }

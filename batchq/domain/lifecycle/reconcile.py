@@ -22,7 +22,7 @@ from batchq.domain.lifecycle import escalation
 from batchq.domain.lifecycle.container_rules import BEGUN, container_with_key
 from batchq.domain.lifecycle.containers import ended_keys, removable
 from batchq.domain.lifecycle.status import attempt_of
-from batchq.domain.machines import Machine
+from batchq.domain.machines import Machine, machine_of
 
 _RUNNING = (AttemptContainerState.RUNNING,)
 NO_MACHINES: Mapping[MachineName, Machine] = {}
@@ -87,13 +87,15 @@ def reconcile(
 
 def is_on_absent_machine(job: Job, tag: Tag, machines: Mapping[MachineName, Machine]) -> bool:
     """Whether the machine of the container does not answer."""
-    name = container_with_key(job, tag.container_key).machine
-    return name is not None and name in machines and machines[name].away_since is not None
+    machine = machine_of(container_with_key(job, tag.container_key).machine, machines)
+    return machine is not None and machine.away_since is not None
 
 
 def _lost(job: Job, tag: Tag, before: datetime | None, machines: Mapping[MachineName, Machine]) -> on.ContainerLost:
     container = container_with_key(job, tag.container_key)
-    began, has_left = container.started_at, container.machine is not None and container.machine not in machines
+    began, machine = container.started_at, machine_of(container.machine, machines)
+    has_left = container.machine is not None and machine is None
+    before = before if machine is None else machine.lost_before or before
     if not has_left and (before is None or began is None or began >= before):
         return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key)
     return on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key, reason=status_reasons.HOST_TERMINATED)

@@ -1,8 +1,8 @@
 """Placement: which RUNNABLE jobs start now, and on which compute environment. Pure.
 
 The scheduler offers jobs to `FreeCapacity` in the order in which they should start. A job is placed on the first
-enabled environment of its queue that has enough free resources, on machines with room for each of its nodes; nothing is
-overcommitted. The first job of a queue that
+enabled environment of its queue that has enough free resources, on machines of that environment with room for each of
+its nodes; nothing is overcommitted. The first job of a queue that
 does not fit now is the head of the queue. The resources that a head needs are reserved, and later jobs start only if
 they do not delay it (`backfill`), so smaller jobs cannot starve a large one. A job that could never fit is
 unschedulable, and delays no other job.
@@ -29,7 +29,7 @@ from batchq.domain.scheduling.backfill import (
     latest_end_if_placed,
 )
 from batchq.domain.scheduling.free_machines import FreeMachines, Rooms, Waiting, never_fits_reason
-from batchq.domain.scheduling.machine_rooms import MachineSet
+from batchq.domain.scheduling.machine_rooms import UNLIMITED, MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, Quotas
 from batchq.domain.scheduling.resources import (
     GPUS,
@@ -101,7 +101,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """The total capacity of all compute environments, in use or not."""
 
     environments: Mapping[EnvironmentName, ComputeEnvironment]
-    #: The machines of the engine. All environments share their memory and GPUs; vCPUs are each environment's too.
+    #: The machines of the server. Environments that select the same machines share their memory and GPUs; vCPUs are
+    #: each environment's too.
     machines: MachineSet
     stocks: Mapping[ConsumableName, Stock]
     #: The limits of accounts on vCPUs over all environments.
@@ -118,9 +119,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     def amounts(self) -> dict[Dimension, int]:
         """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
+        unknown = UNLIMITED if self.machines.is_partly_unknown else 0
         return {
-            MEMORY: self.host.memory_mib,
-            GPUS: self.host.gpus,
+            MEMORY: unknown or self.host.memory_mib,
+            GPUS: unknown or self.host.gpus,
             **{vcpus(name): environment.max_millicpus for name, environment in self.environments.items()},
             **{vcpus_of(name): most for name, most in self.quotas.millicpus.items()},
         }
@@ -215,7 +217,7 @@ class FreeCapacity:
                 if machines is not None:
                     self._take(wanted, until, self._machines.take(job.runs, machines))
                     return Fits(environment=name, machines=self._machines.names(machines))
-        lacking = shortfalls(next(iter(able.values())), there)
+        lacking = self._machines.lacking(*next(iter(able.items())), there)
         reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
         self._refused[shape] = reason
         return Insufficient(reason=reason)
@@ -324,8 +326,9 @@ class FreeCapacity:
         for need in job.requirements:
             if (of := units(need.resource)) in wanting:
                 return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
-        if not self._machines.is_one:
-            return Unschedulable(reason=never_fits_reason(job.runs))
+        selected = self._cluster.machines.selected(enabled)
+        if not selected or not self._machines.is_one:
+            return Unschedulable(reason=never_fits_reason(job.runs, selected))
         hosts = {MEMORY: "MiB of memory", GPUS: "GPUs"}
         return Unschedulable(
             reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting)

@@ -1,6 +1,6 @@
 """The machines during a placement pass: each placed job and each reservation reduces what is free on them. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -9,10 +9,20 @@ from batchq.domain import status_reasons
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.ids import JobId, MachineName
 from batchq.domain.job import Job
+from batchq.domain.machines import Machine
 from batchq.domain.scheduling.backfill import Ending, Reservations, latest_start
 from batchq.domain.scheduling.machine_forecast import Demand, free_for_gang, plan_machines, reserved_rooms
 from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, MachineSet, Room, minus
-from batchq.domain.scheduling.resources import GPUS, MEMORY, Amounts, Dimension, UsageSnapshot, held_rooms, vcpus
+from batchq.domain.scheduling.resources import (
+    GPUS,
+    MEMORY,
+    Amounts,
+    Dimension,
+    UsageSnapshot,
+    held_rooms,
+    shortfalls,
+    vcpus,
+)
 from batchq.domain.task import NodeRun
 
 #: The dimensions that machines have.
@@ -64,7 +74,15 @@ class FreeMachines:
         """What is free on all open machines together; empty if the engine has one machine."""
         if self._rooms is None:
             return {}
-        return {MEMORY: self._rooms.free_memory_mib, GPUS: self._rooms.free_gpus}
+        memory_mib, gpus = self._rooms.free_memory_and_gpus()
+        return {MEMORY: memory_mib, GPUS: gpus}
+
+    def lacking(self, environment: EnvironmentName, wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
+        """The dimensions in which the open machines of the environment together, and `there`, have too little."""
+        if self._rooms is None:
+            return shortfalls(wanted, there)
+        memory_mib, gpus = self._rooms.free_memory_and_gpus(environment)
+        return shortfalls(wanted, {**there, MEMORY: memory_mib, GPUS: gpus})
 
     def find(
         self, job_id: JobId, runs: Sequence[NodeRun], environment: EnvironmentName, kept: Kept
@@ -152,8 +170,10 @@ def without_machines(wanted: Amounts) -> dict[Dimension, int]:
     return {of: amount for of, amount in wanted.items() if of not in OF_MACHINES}
 
 
-def never_fits_reason(runs: Iterable[NodeRun]) -> str:
-    """The status reason of a job whose nodes the machines could not hold even if nothing else ran."""
+def never_fits_reason(runs: Iterable[NodeRun], machines: Collection[Machine]) -> str:
+    """The status reason of a job whose nodes these machines could not hold even if nothing else ran."""
+    if not machines:
+        return status_reasons.NO_MACHINE_SELECTED
     nodes = []
     for run in runs:
         size = run.resources

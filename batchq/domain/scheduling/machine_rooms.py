@@ -8,12 +8,13 @@ The search is a tree over the machines in this order. Each inner node has the la
 each dimension, so a search passes over whole groups of machines without room.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from batchq.domain.catalog import EnvironmentName
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.ids import MachineName
-from batchq.domain.machines import Machine
+from batchq.domain.machines import Machine, MachineSelection, machine_selection
 from batchq.domain.task import NodeRun, total
 
 #: Thousandths of a vCPU, MiB of memory, GPUs, and nodes of jobs.
@@ -21,6 +22,9 @@ Room = tuple[int, int, int, int]
 
 Kept = Mapping[int, Room]
 """What a job must leave free, by the index of the machine."""
+
+Pool = tuple[MachineSelection, ...]
+"""Machines that the same compute environments select."""
 
 NOTHING: Room = (0, 0, 0, 0)
 SMALLEST: Room = (1, 1, 0, 1)
@@ -64,14 +68,18 @@ def lack_of(free: Room, wanted: Room) -> int:
 
 
 class MachineSet:
-    """The machines of the engine in the order in which placement tries them. They do not change.
+    """The machines of the server in the order in which placement tries them, and the environments that select them.
 
-    The resources of each are those that jobs may reserve.
+    It does not change. The resources of each machine are those that jobs may reserve.
     """
 
-    def __init__(self, machines: Iterable[Machine]) -> None:
+    def __init__(self, machines: Iterable[Machine], environments: Iterable[ComputeEnvironment]) -> None:
+        listed = list(machines)
+        reserved = {machine.environment for machine in listed}
+        selections = {environment.name: machine_selection(environment, reserved) for environment in environments}
+        pool_of = _pool_of(listed, list(dict.fromkeys(selections.values())))
         #: In order; those of each pool are neighbours.
-        self.machines = tuple(sorted(machines, key=_preference))
+        self.machines = tuple(sorted(listed, key=lambda machine: _preference(machine, pool_of[machine.name])))
         #: The position of each machine.
         self.index = {machine.name: index for index, machine in enumerate(self.machines)}
         self.by_name = {machine.name: machine for machine in self.machines}
@@ -81,22 +89,35 @@ class MachineSet:
         self.total = total(machine.resources for machine in self.machines)
         #: Whether the engine has one machine, whose memory and GPUs are the only limits. Its jobs name no machine.
         self.is_one = len(self.machines) == 1 and _is_plain(self.machines[0])
-        self._pools: dict[EnvironmentName | None, range] = {}
+        ranges: dict[Pool, range] = {}
         for index, machine in enumerate(self.machines):
-            known = self._pools.get(machine.environment)
-            self._pools[machine.environment] = range(known.start if known else index, index + 1)
+            known = ranges.get(pool_of[machine.name])
+            ranges[pool_of[machine.name]] = range(known.start if known else index, index + 1)
+        #: The number of the pool of each machine.
+        self.pool_numbers = tuple([number for number, each in enumerate(ranges.values()) for _ in each])
+        self._pools = {
+            name: [(number, each) for number, (pool, each) in enumerate(ranges.items()) if selection in pool]
+            for name, selection in selections.items()
+        }
+        unknown = [machine for machine in listed if machine.is_whole_engine]
+        #: Whether the resources of some machines are not known.
+        self.is_partly_unknown = bool(unknown)
+        self._of_unknown_size = {name for name, each in selections.items() if any(map(each.includes, unknown))}
         self._millicpus: dict[EnvironmentName, int] = {}
         self._idle: FreeRooms | None = None
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, MachineSet) and self.machines == other.machines
-
-    def __hash__(self) -> int:
-        return hash(self.machines)
-
     def pools(self, environment: EnvironmentName) -> list[range]:
-        """The machines that run jobs of the environment: its own come before those of all environments."""
-        return [self._pools[name] for name in (environment, None) if name in self._pools]
+        """The machines that run jobs of the environment: those that fewer other environments select come first."""
+        return [each for _, each in self._pools.get(environment, ())]
+
+    def numbers(self, environment: EnvironmentName) -> list[int]:
+        """The numbers of the pools of the environment."""
+        return [number for number, _ in self._pools.get(environment, ())]
+
+    def selected(self, environments: Iterable[EnvironmentName]) -> list[Machine]:
+        """The machines that run jobs of these environments."""
+        indexes = {index for name in environments for pool in self.pools(name) for index in pool}
+        return [self.machines[index] for index in sorted(indexes)]
 
     def millicpus(self, environment: EnvironmentName) -> int:
         """The vCPUs of all machines that run jobs of the environment, in thousandths; UNLIMITED or more: no limit."""
@@ -108,6 +129,8 @@ class MachineSet:
     def could_hold(self, runs: Sequence[NodeRun], environment: EnvironmentName) -> bool:
         """Whether the machines, if they were all open and nothing else ran, could hold these nodes."""
         if self.is_one:
+            return bool(self.pools(environment))
+        if environment in self._of_unknown_size:
             return True
         if self._idle is None:
             self._idle = FreeRooms(self, {}, ignores_state=True)
@@ -128,15 +151,15 @@ class FreeRooms:
             self._size *= 2
         #: For each dimension, the largest amounts of the tree: its root has index 1, the first machine `_size`.
         self._amounts: tuple[list[int], ...] = tuple([_CLOSED] * (2 * self._size) for _ in NOTHING)
-        #: What is free on all open machines together.
-        self.free_memory_mib = self.free_gpus = 0
+        #: The MiB of memory and the GPUs that are free on all open machines of each pool together.
+        self._free_memory_mib, self._free_gpus = Counter[int](), Counter[int]()
         for index, machine in enumerate(machines.machines):
             if machine.is_open or ignores_state:
                 free = minus(machines.capacity[index], held.get(machine.name, NOTHING))
                 for amounts, amount in zip(self._amounts, free, strict=True):
                     amounts[self._size + index] = amount
-                self.free_memory_mib += free[1]
-                self.free_gpus += free[2]
+                self._free_memory_mib[machines.pool_numbers[index]] += free[1]
+                self._free_gpus[machines.pool_numbers[index]] += free[2]
         for amounts in self._amounts:
             for node in range(self._size - 1, 0, -1):
                 amounts[node] = max(amounts[2 * node], amounts[2 * node + 1])
@@ -146,7 +169,7 @@ class FreeRooms:
         made = object.__new__(FreeRooms)
         made.machines, made._size = self.machines, self._size
         made._amounts = tuple([amounts.copy() for amounts in self._amounts])
-        made.free_memory_mib, made.free_gpus = self.free_memory_mib, self.free_gpus
+        made._free_memory_mib, made._free_gpus = self._free_memory_mib.copy(), self._free_gpus.copy()
         return made
 
     def room(self, index: int) -> Room:
@@ -164,11 +187,18 @@ class FreeRooms:
         indexes = (index for pool in self.machines.pools(environment) for index in pool if self.is_open(index))
         return sum(self.room(index)[0] for index in indexes)
 
+    def free_memory_and_gpus(self, environment: EnvironmentName | None = None) -> tuple[int, int]:
+        """The MiB of memory and the GPUs that are free on all open machines of the environment; None: on all."""
+        if environment is None:
+            return self._free_memory_mib.total(), self._free_gpus.total()
+        pools = self.machines.numbers(environment)
+        return sum(self._free_memory_mib[pool] for pool in pools), sum(self._free_gpus[pool] for pool in pools)
+
     def add(self, index: int, change: Room) -> None:
         """Add to what is free on a machine; a negative amount is taken from it."""
         if self.is_open(index):
-            self.free_memory_mib += change[1]
-            self.free_gpus += change[2]
+            self._free_memory_mib[self.machines.pool_numbers[index]] += change[1]
+            self._free_gpus[self.machines.pool_numbers[index]] += change[2]
         for amounts, amount in zip(self._amounts, change, strict=True):
             if amount == 0:
                 continue
@@ -310,8 +340,22 @@ def _size(resources: Resources) -> tuple[int, int, int]:
     return resources.gpus, resources.memory_mib, resources.millicpus
 
 
-def _preference(machine: Machine) -> tuple[str, tuple[int, int, int], str]:
-    return machine.environment or "", _size(machine.resources), machine.name
+def _pool_of(machines: Iterable[Machine], selections: Sequence[MachineSelection]) -> dict[MachineName, Pool]:
+    """The selections that include each machine. They are compared once for machines with the same relevant labels."""
+    keys = {key for selection in selections for key, _ in selection.labels}
+    known: dict[tuple[object, ...], Pool] = {}
+    pools = {}
+    for machine in machines:
+        labels = tuple([label for label in machine.labels if label[0] in keys])
+        alike = (machine.engine, machine.is_of_first_engine, machine.is_whole_engine, machine.environment, labels)
+        if alike not in known:
+            known[alike] = tuple([selection for selection in selections if selection.includes(machine)])
+        pools[machine.name] = known[alike]
+    return pools
+
+
+def _preference(machine: Machine, pool: Pool) -> tuple[int, str, tuple[int, int, int], str]:
+    return len(pool), repr(pool), _size(machine.resources), machine.name
 
 
 def _capacity(machine: Machine) -> Room:

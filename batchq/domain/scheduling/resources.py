@@ -17,6 +17,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import ConsumableName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
+from batchq.domain.machines import LOCAL
 from batchq.domain.scheduling.machine_rooms import NOTHING, FreeRooms, MachineSet, Room, minus, plus, room_of
 
 Dimension = NewType("Dimension", str)
@@ -174,11 +175,8 @@ class UsageSnapshot(Struct, frozen=True, kw_only=True):
             _take(free, taken)
         return free
 
-    def held_on(self, machines: MachineSet) -> Mapping[MachineName, Room]:
-        """What active jobs hold on each machine; of an engine with one machine without the number of nodes."""
-        if machines.is_one:
-            millicpus = sum(self.accounts.values())
-            return {machines.machines[0].name: (millicpus, self.sums.get(MEMORY, 0), self.sums.get(GPUS, 0), 0)}
+    def held(self) -> Mapping[MachineName, Room]:
+        """What active jobs hold on each machine; without machines that have no job."""
         held = dict(self.base.rooms)
         for taken in self.rooms:
             for machine, room in taken.items():
@@ -254,22 +252,18 @@ def _holds_as(before: Job, after: Job) -> bool:
 
 
 def held_rooms(job: Job) -> Sequence[tuple[MachineName, Room]]:
-    """What an active job holds on each of its machines; empty if its engine has one machine.
+    """What an active job holds on each of its machines. A node holds its room until the attempt ends.
 
-    A node holds its room until the attempt ends.
+    A container without a machine is on LOCAL.
     """
     assert job.attempt is not None, f"{job.id} is active and has no attempt"
     containers = job.attempt.containers
     first = containers[0].machine
-    if first is None:
-        return ()
     nodes = job.spec.nodes
-    if nodes.count == 1:
-        return ((first, room_of(nodes.resources)),)
-    of_node = {container.node: container.machine for container in containers}
-    return tuple(
-        (machine, room_of(nodes.task(node).resources)) for node, machine in of_node.items() if machine is not None
-    )
+    if nodes.count == 1 or first is None:
+        return ((first or LOCAL, (*room_of(nodes.resources)[:3], nodes.count)),)
+    of_node = {container.node: container.machine or LOCAL for container in containers}
+    return tuple((machine, room_of(nodes.task(node).resources)) for node, machine in of_node.items())
 
 
 def _is_timed(job: Job) -> bool:

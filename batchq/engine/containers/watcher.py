@@ -18,7 +18,16 @@ from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import Committed
 from batchq.errors import RuntimeUnknown
 from batchq.ports.clock import Clock
-from batchq.ports.runtime import ContainerRuntime, ContainerState, Created, DeathReport, Inspection, LaunchSpec
+from batchq.ports.runtime import (
+    ContainerRuntime,
+    ContainerState,
+    Created,
+    DeathReport,
+    Inspection,
+    LaunchSpec,
+    joined_ids,
+    separate_ids,
+)
 
 log = logging.getLogger(__name__)
 
@@ -160,8 +169,18 @@ class RuntimeCheck:
         )
 
     def matches(self, engine: str | None) -> bool:
-        """Whether the id matches the known id. An engine without a permanent id always matches."""
-        return engine is None or self.known_id is None or engine == self.known_id
+        """Whether the id matches the known id. An engine without a permanent id always matches.
+
+        If the server has several engines, those that answer are compared. If it had another number of engines before,
+        all known ones must answer: an absent container is lost only if its own engine answers.
+        """
+        reported, known = separate_ids(engine), separate_ids(self.known_id)
+        if reported and known and self._is_of_several(engine) != self._is_of_several(self.known_id):
+            return set(known.values()) <= set(reported.values())
+        return all(known.get(name, own) == own for name, own in reported.items())
+
+    def _is_of_several(self, engine: str | None) -> bool:
+        return "" not in separate_ids(engine)
 
     @property
     def unsaved_id(self) -> str | None:
@@ -174,13 +193,21 @@ class RuntimeCheck:
     def check_survey(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> None:
         """Accept the engine of a survey, or not.
 
-        An engine that has a container of an unfinished attempt is accepted: it has changed its id.
+        An engine that has a container of an unfinished attempt is accepted: it has changed its id. That proves nothing
+        about the others of several engines.
         """
         under_way = {tag for job in active for tag in tags_under_way(job)}
-        self.accepted = self.matches(engine) or not active or not under_way.isdisjoint(seen)
+        is_one = not self._is_of_several(engine) and not self._is_of_several(self.known_id)
+        self.accepted = self.matches(engine) or not active or (is_one and not under_way.isdisjoint(seen))
         self._active_jobs = len(active)
         self.foreign_id = None if self.accepted else engine
-        self._accepted_id = engine if self.accepted else None
+        self._accepted_id = self._with_silent_engines(engine) if self.accepted else None
+
+    def _with_silent_engines(self, engine: str | None) -> str | None:
+        """The ids of the engines of a survey, and the known ids of the others."""
+        if engine is None or not self._is_of_several(engine) or not self._is_of_several(self.known_id):
+            return engine
+        return joined_ids(separate_ids(self.known_id) | separate_ids(engine))
 
     def on_committed(self, committed: Committed) -> None:
         engine = committed.unit.engine_id

@@ -11,9 +11,11 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
 from batchq.domain.explanation.facts import BlockedHead
 from batchq.domain.ids import ConsumableName, JobId, MachineName, QueueName
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
 from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, can_open_share
 from batchq.domain.scheduling.machine_rooms import MachineSet
@@ -120,6 +122,9 @@ class Scheduler:
         self._accounts, self._catalog, self._clock = accounts, catalog, clock
         #: Usage of shares and of consumable resources.
         self._share_usage = ShareUsageTotals(catalog)
+        #: The machines, arranged for the environments of `_arranged_for`.
+        self._machines: MachineSet | None = None
+        self._arranged_for: tuple[Sequence[Machine], Mapping[EnvironmentName, ComputeEnvironment]] = (), {}
         #: Counts of queued jobs and of pending dependencies.
         self.queued_jobs = QueuedJobs(accounts)
         #: The resources that active jobs hold.
@@ -171,7 +176,9 @@ class Scheduler:
         """Whether the changes so far may let a job start or change a queue's head."""
         return unit.placement_due or self._pass_memo.needs_pass(unit.changed_queues)
 
-    async def recheck_unschedulable(self, unit: UnitOfWork, machines: MachineSet, *, catalog_changed: bool) -> bool:
+    async def recheck_unschedulable(
+        self, unit: UnitOfWork, machines: Sequence[Machine], *, catalog_changed: bool
+    ) -> bool:
         """After a change of the catalog, examine a page of unschedulable jobs again; False if more remain."""
         if catalog_changed:
             self.time_limits.schedule_scan(unit.now)
@@ -186,7 +193,9 @@ class Scheduler:
         self._staged = replace(self._staged, unschedulable_after=after)
         return after is None
 
-    async def place(self, unit: UnitOfWork, machines: MachineSet, *, skip: Exclusions, capacity_freed: bool) -> bool:
+    async def place(
+        self, unit: UnitOfWork, machines: Sequence[Machine], *, skip: Exclusions, capacity_freed: bool
+    ) -> bool:
         """Place the jobs that fit; False if another pass must follow.
 
         That is so if the pass stopped at a limit of the unit of work, placed many jobs, or a head has failed meanwhile.
@@ -287,7 +296,7 @@ class Scheduler:
         """The vCPUs that the jobs of each share hold, in thousandths, as last saved; shares without any are omitted."""
         return {(key.queue, key.share): use.millicpus for key, use in self._share_usage.shares.items() if use.millicpus}
 
-    def cluster(self, machines: MachineSet) -> Cluster:
+    def cluster(self, machines: Sequence[Machine]) -> Cluster:
         """The total capacity, as last saved."""
         return self._cluster(machines, self._share_usage.used_up)
 
@@ -331,8 +340,12 @@ class Scheduler:
         """The usage of shares and of consumable resources as the unit of work leaves it so far."""
         return self._share_usage.with_changes(self._share_usage.usage_changes(changes, unit.now))
 
-    def _cluster(self, machines: MachineSet, used_up: Mapping[ConsumableName, int]) -> Cluster:
+    def _cluster(self, machines: Sequence[Machine], used_up: Mapping[ConsumableName, int]) -> Cluster:
         """A copy of the present catalog: it may change while the store is read."""
         stocks = Stocks(dict(self._catalog.consumables), used_up)
         quotas = self._accounts.quotas()
-        return Cluster(environments=dict(self._catalog.environments), machines=machines, stocks=stocks, quotas=quotas)
+        environments = dict(self._catalog.environments)
+        if self._machines is None or self._arranged_for != (machines, environments):
+            self._arranged_for = machines, environments
+            self._machines = MachineSet(machines, environments.values())
+        return Cluster(environments=environments, machines=self._machines, stocks=stocks, quotas=quotas)

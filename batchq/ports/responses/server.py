@@ -48,7 +48,7 @@ class VcpusResponse(Struct, frozen=True, kw_only=True):
 
 
 class CapacityResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Memory or GPUs of the machine, which all compute environments share."""
+    """Memory, GPUs or nodes: of one machine, or of those that a compute environment selects. Environments may share."""
 
     #: Absent while the container engine does not answer.
     limit: int | None = None

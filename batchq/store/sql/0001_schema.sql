@@ -268,7 +268,7 @@ CREATE TABLE bulk_stop_targets (
 CREATE TABLE webhooks (
     id TEXT PRIMARY KEY,
     created_at INTEGER NOT NULL,
-    value TEXT NOT NULL, -- JSON of Webhook, with its secrets
+    value TEXT NOT NULL, -- JSON of Webhook; contains its secrets
     progress TEXT NOT NULL -- JSON of DeliveryProgress
 ) WITHOUT ROWID;
 

@@ -82,6 +82,7 @@ async def test_machines_have_what_pods_of_others_leave(model):
     assert (second.name, second.resources) == ("n2", Resources(millicpus=2000, memory_mib=1024))
     assert first.max_nodes == second.max_nodes - 1
     assert (first.environment, second.environment) == (None, "wide")
+    assert ("batchq.environment", "wide") in second.labels
     assert all(it.is_open and it.is_enforced for it in (first, second))
 
 

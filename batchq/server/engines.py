@@ -1,0 +1,25 @@
+"""The container engines of a server, and what the engines of a queue can never run."""
+
+from collections.abc import Sequence
+
+from batchq.compute.kubernetes.pod_policy import PodPolicy, unavailable_on_kubernetes
+from batchq.domain.catalog import engine_of
+from batchq.domain.job import JobSpec
+from batchq.ports.catalog import CatalogView
+from batchq.settings import Runtime, Settings
+
+
+def engines_of(settings: Settings) -> tuple[Runtime, ...]:
+    """The container engines. Compute environments that name no engine are on the first one."""
+    own = () if settings.runtime is Runtime.DOCKER else (settings.runtime,)
+    return (Runtime.DOCKER, *own) if settings.docker or not own else own
+
+
+def unavailable_on_engines(
+    kinds: Sequence[Runtime], catalog: CatalogView, policy: PodPolicy, spec: JobSpec
+) -> str | None:
+    """Why the job can never run on the engines of its queue; None: nothing prevents it on one of them."""
+    queue, known = catalog.queues.get(spec.queue), catalog.environments
+    environments = () if queue is None else [known[name] for name in queue.environments if name in known]
+    engines = {engine_of(environment.tags) or kinds[0] for environment in environments}
+    return unavailable_on_kubernetes(spec, policy=policy) if engines == {Runtime.KUBERNETES} else None
