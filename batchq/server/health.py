@@ -13,11 +13,8 @@ from batchq.audit import AuditLog
 from batchq.domain.enums import MachineState, Status
 from batchq.domain.scheduling.machine_rooms import NOTHING
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
-<<<<<<< HEAD
-from batchq.engine.activity import ActivityRecorder
-=======
 from batchq.domain.task import total
->>>>>>> main
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
