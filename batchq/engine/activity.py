@@ -13,6 +13,7 @@ from batchq.domain.activity import SAMPLE_INTERVAL, ActivitySample, loads_of
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.enums import State
+from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed
 from batchq.ports.activity import ActivityEvents, ActivityStore
@@ -66,8 +67,10 @@ class ActivityRecorder:
         )
 
     def _machines(self, millicpus: int) -> Resources | None:
-        """What jobs may request of the machines. `millicpus`: of all environments, the only limit on one machine."""
+        """What jobs may request of the machines. `millicpus`: of all environments, the limit if no machine has one."""
         machines = self._engine.machines()
         if machines is None:
             return None
-        return replace(machines.total, millicpus=millicpus) if machines.is_one else machines.total
+        resources = total(machine.resources for machine in machines)
+        is_limited = any(machine.is_enforced for machine in machines)
+        return resources if is_limited else replace(resources, millicpus=millicpus)

@@ -40,6 +40,16 @@ PANELS = (
     ("Consumable resources", "short", ("batchq_resource_units", "{{resource}} {{kind}}")),
     ("Run time of attempts", "s", (quantile(0.5, "batchq_attempt_run_seconds", "queue", over="15m"), "{{queue}} p50")),
     (
+        "Used CPU time of attempts, in vCPUs",
+        "short",
+        ("sum by (queue) (rate(batchq_attempt_cpu_seconds_total[15m]))", "{{queue}}"),
+    ),
+    (
+        "Used part of the requested memory",
+        "percentunit",
+        (quantile(0.95, "batchq_attempt_memory_used_ratio", "queue", over="15m"), "{{queue}} p95"),
+    ),
+    (
         "Start and stop",
         "s",
         (quantile(0.95, "batchq_attempt_start_seconds"), "start p95"),
