@@ -80,7 +80,7 @@ class PictureCache:
         known = self._pictures.get(key)
         if known is not None and now - known[0] < FRESH_FOR:
             return known[1]
-        activity = await parts.activity.activity(queue, caller=caller)
+        activity = await parts.overviews.activity.activity(queue, caller=caller)
         drawn = await asyncio.to_thread(pictures, activity)
         if len(self._pictures) >= MAX_PICTURES:
             self._pictures.clear()

@@ -35,7 +35,7 @@ async def get_activity(parts: Parts, call: Call[GetActivityRequest]) -> Activity
     Jobs that the caller may not see are not counted.
     """
     queue = None if call.input.job_queue is None else QueueName(call.input.job_queue)
-    found = await parts.activity.activity(queue, hours=call.input.hours, caller=call.caller)
+    found = await parts.overviews.activity.activity(queue, hours=call.input.hours, caller=call.caller)
     return ActivityResponse(
         at=milliseconds(found.at),
         first=milliseconds(found.first),

@@ -14,7 +14,6 @@ from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.container import Resources
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
-from batchq.services.activity import ActivityService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
@@ -90,8 +89,8 @@ class Parts(Struct, frozen=True, kw_only=True):
     search: JobSearchService
     #: The jobs of SageMaker's dialect.
     named: NamedJobService
+    #: `overviews.activity` reads the activity over time.
     overviews: OverviewService
-    activity: ActivityService
     explanations: ExplanationService
     bulk_stops: BulkStopService
     checkpoints: CheckpointService

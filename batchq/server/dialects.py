@@ -40,7 +40,6 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
-from batchq.services.activity import ActivityService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
@@ -90,7 +89,6 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         search=server.job_search,
         named=named,
         overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
-        activity=ActivityService(store=server.store, catalog=server.catalog, clock=clock),
         explanations=server.explanations,
         bulk_stops=server.bulk_stops,
         checkpoints=server.checkpoints,

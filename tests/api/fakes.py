@@ -26,7 +26,6 @@ from batchq.errors import Invalid
 from batchq.ports.catalog import Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.jobs import Changes
-from batchq.services.activity import ActivityService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.explanations import ExplanationService
@@ -258,7 +257,6 @@ class Backend:
             catalog=self.catalog,
             search=self.searching,
             overviews=self.overviews,
-            activity=ActivityService(store=self.store, catalog=self.catalog, clock=self.clock),
             explanations=self.explanations,
             bulk_stops=self.stopping,
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),

@@ -176,7 +176,7 @@ async def test_recent_pictures_are_drawn_once_for_callers_who_see_the_same():
 
     parts = SimpleNamespace(
         catalog=SimpleNamespace(queues_of=lambda caller: caller.queues or {"a", "b"}),
-        activity=SimpleNamespace(activity=read),
+        overviews=SimpleNamespace(activity=SimpleNamespace(activity=read)),
     )
     cache, ada, eve = PictureCache(clock), Caller(user="ada", role=Role.USER), Caller(user="eve", role=Role.USER)
     barred = replace(ada, queues=frozenset({"b"}))
