@@ -52,13 +52,15 @@ VALID_VALUES = {
     "InstanceType": "batchq.cpu.1u1g",
     "Tags": [],
     "NameContains": "there",
+    "webhookName": "new",
+    "url": "http://127.0.0.1:9/",
 }
 
 
 @contextmanager
 def fuzzed_server(data, *flags):
     """A server with a resource for each name in VALID_VALUES, and the valid values by member."""
-    with serving(data, "--runtime", "simulated", *flags) as service:
+    with serving(data, "--runtime", "simulated", "--webhook-hosts", "127.0.0.1:9", *flags) as service:
         batch = service.client()
         register(batch, "there", "true")
         batch.create_consumable_resource(consumableResourceName="there", totalQuantity=10)
@@ -72,7 +74,15 @@ def fuzzed_server(data, *flags):
             ResourceConfig={"InstanceType": "batchq.cpu.1u1g", "InstanceCount": 1, "VolumeSizeInGB": 1},
             StoppingCondition={"MaxRuntimeInSeconds": 600},
         )
-        yield service, VALID_VALUES | {"arn": policy} | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job)
+        hook = {"webhookName": "there", "url": VALID_VALUES["url"]}
+        _, created = service.native("createwebhook", hook)
+        webhook = created["webhook"]["webhookId"]
+        yield (
+            service,
+            VALID_VALUES
+            | {"arn": policy, "webhook": webhook}
+            | dict.fromkeys(["jobId", "arrayJobId", "multiNodeJobId"], job),
+        )
 
 
 def fuzz(service, valid_values, *, examples, seed, phases="coverage,fuzzing", url=None, paths=None):
