@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
@@ -70,6 +71,7 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
         "views": await parts.views.listed(jobs, caller=caller),
         "since": dict(snapshot.jobs),
         "snapshot": snapshot,
+        "pictures": await parts.state(ConsoleState).pictures.of(parts, name, caller=caller),
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),
         "environments": [parts.catalog.environments[name] for name in shown.queue.environments],

@@ -4,6 +4,7 @@ from msgspec import to_builtins
 
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import Page, PageTable, Redirect
+from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.doctor.server import health_findings
@@ -16,8 +17,17 @@ pages = PageTable()
 async def overview_page(parts: Parts, visit: Call[None]) -> Page:
     found = await parts.overviews.overview(caller=visit.caller)
     why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
-    counts = {"running": sum(queue.running for queue in found.queues), "failed": found.failures.count}
-    values = {"overview": found, "why": why}
+    running = sum(queue.running for queue in found.queues)
+    counts = {"running": running, "failed": found.failures.count}
+    values = {
+        "overview": found,
+        "why": why,
+        "pictures": await parts.state(ConsoleState).pictures.of(parts, None, caller=visit.caller),
+        "running": running,
+        "waiting": sum(queue.waiting for queue in found.queues),
+        "millicpus": sum(each.millicpus for each in found.environments),
+        "limit": sum(each.environment.max_millicpus for each in found.environments),
+    }
     return Page(template="overview.html", title="Overview", values=values, tab=tab_title("", counts))
 
 

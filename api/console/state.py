@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from msgspec import Struct, field
 
+from batchq.api.console.activity_pictures import PictureCache
 from batchq.api.console.forms import Invocations, RecentResults
 from batchq.api.console.refresh import Hints, Load, SharedFragments
 from batchq.api.console.rendering import Renderer
@@ -20,6 +21,7 @@ class ConsoleState(Struct, frozen=True, kw_only=True):
     #: For open pages.
     hints: Hints
     fragments: SharedFragments
+    pictures: PictureCache
     renderer: Renderer = field(default_factory=Renderer)
     invocations: Invocations = field(default_factory=Invocations)
     recent_results: RecentResults = field(default_factory=RecentResults)

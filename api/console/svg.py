@@ -11,6 +11,7 @@ from itertools import accumulate
 from markupsafe import Markup
 from msgspec import Struct
 
+from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.domain.enums import Status
 from batchq.domain.wording import duration_words
 from batchq.ports.jobs import ChildRun
@@ -21,7 +22,7 @@ SHORTEST = 6  # of a span on the axis, so that each is visible
 MIN_WIDTH, MAX_COLUMNS = 48, 100  # of the grid, in cells: a small array does not fill its width
 NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
 STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
-PLOT_WIDTH, PLOT_HEIGHT, MARGIN = 640, 180, 20
+MARGIN = 0.04  # of an axis, around dots
 BINS = 20  # of a histogram
 TENTHS_BELOW = 10  # seconds
 MAX_NAME = 17  # characters of a name in a node
@@ -160,40 +161,55 @@ def status_bar(parts: Sequence[tuple[str, int]], label: str) -> Markup:
 
 
 def histogram(seconds: Sequence[float], label: str) -> Markup:
-    """How many values are in each of BINS ranges of equal width, with the ends of the ranges as text."""
+    """How many values are in each of BINS ranges of equal width."""
     low, high = min(seconds), max(seconds)
     width = (high - low) / BINS or 1.0
     counts = [0] * BINS
     for value in seconds:
         counts[min(BINS - 1, int((value - low) / width))] += 1
-    step, unit = PLOT_WIDTH / BINS, (PLOT_HEIGHT - 2 * MARGIN) / max(counts)
-    bars = (
-        Markup("<g><title>{} from {} to {}</title>").format(
-            count, duration_text(low + at * width), duration_text(low + (at + 1) * width)
-        )
-        + Markup('<rect class="shape-SUCCEEDED" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/></g>').format(
-            at * step + 1, PLOT_HEIGHT - MARGIN - count * unit, step - 2, count * unit
+    columns = [
+        PlotColumn(
+            first=at,
+            end=at + 1,
+            text=f"{count} from {duration_text(low + at * width)} to {duration_text(low + (at + 1) * width)}",
         )
         for at, count in enumerate(counts)
         if count
+    ]
+    bars = Series(name="", colour="SUCCEEDED", mark=PlotMark.BARS, points=list(enumerate(map(float, counts))))
+    return plot(
+        Plot(
+            label=label,
+            series=[bars],
+            x=(0, BINS),
+            y=(0, max(counts)),
+            y_texts=(str(max(counts)), "0"),
+            x_texts=(duration_text(low), duration_text(high)),
+            columns=columns,
+        )
     )
-    ends = _axis_ends(duration_text(low), duration_text(high))
-    return _plot_head(label) + Markup("").join(bars) + ends + Markup("</svg>")
 
 
 def scatter_plot(points: Sequence[tuple[float, float, str]], label: str) -> Markup:
-    """A dot for each point: x, y, and its name. The ends of both axes are texts."""
+    """A dot for each point: x, y, and its name."""
     xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
-    drawn = (
-        Markup(
-            '<g><title>{}: {:g}, {:g}</title><circle class="shape-RUNNING" cx="{:.1f}" cy="{:.1f}" r="5"/></g>'
-        ).format(escape(name), x, y, _scaled(x, xs, PLOT_WIDTH), PLOT_HEIGHT - _scaled(y, ys, PLOT_HEIGHT))
-        for x, y, name in points
+    dots = Series(
+        name="",
+        colour="RUNNING",
+        mark=PlotMark.DOTS,
+        points=[(x, y) for x, y, _ in points],
+        titles=[f"{name}: {x:g}, {y:g}" for x, y, name in points],
     )
-    text = Markup('<text class="quiet" x="0" y="{}">{:g}</text>')
-    sides = text.format(MARGIN - 6, max(ys)) + text.format(PLOT_HEIGHT - MARGIN - 4, min(ys))
-    ends = _axis_ends(f"{min(xs):g}", f"{max(xs):g}")
-    return _plot_head(label) + Markup("").join(drawn) + sides + ends + Markup("</svg>")
+    return plot(
+        Plot(
+            label=label,
+            series=[dots],
+            x=_extent(xs),
+            y=_extent(ys),
+            y_texts=(f"{max(ys):g}", f"{min(ys):g}"),
+            x_texts=(f"{min(xs):g}", f"{max(xs):g}"),
+        )
+    )
 
 
 def duration_text(seconds: float) -> str:
@@ -201,17 +217,8 @@ def duration_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < TENTHS_BELOW else duration_words(timedelta(seconds=seconds))
 
 
-def _scaled(value: float, values: Sequence[float], length: float) -> float:
+def _extent(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis for dots, which have some space to the border."""
     low, high = min(values), max(values)
-    return MARGIN + (length - 2 * MARGIN) * ((value - low) / (high - low) if high > low else 0.5)
-
-
-def _plot_head(label: str) -> Markup:
-    head = Markup('<svg class="plot" viewBox="0 0 {} {}" role="img" aria-label="{}">')
-    return head.format(PLOT_WIDTH, PLOT_HEIGHT, escape(label))
-
-
-def _axis_ends(first: str, last: str) -> Markup:
-    text = Markup('<text class="quiet" x="{}" y="{}" text-anchor="{}">{}</text>')
-    y = PLOT_HEIGHT - 4
-    return text.format(0, y, "start", escape(first)) + text.format(PLOT_WIDTH, y, "end", escape(last))
+    margin = (high - low) * MARGIN or 1.0
+    return low - margin, high + margin

@@ -89,6 +89,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     search: JobSearchService
     #: The jobs of SageMaker's dialect.
     named: NamedJobService
+    #: `overviews.activity` reads the activity over time.
     overviews: OverviewService
     explanations: ExplanationService
     bulk_stops: BulkStopService

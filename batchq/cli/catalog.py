@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from batchq.cli.activity import activity_lines, fetch_activity
 from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.job_flags import parse_pair
 from batchq.cli.machines import fetch_machines, print_machines, use_text
@@ -85,7 +86,10 @@ def add_queue(command: ArgumentParser) -> None:
         _list_queues,
         prints_list=True,
     )
-    _show_command(subcommands, "queue_name", "show all settings of a queue", QUEUES)
+    show = add_parser(
+        subcommands, "show", "show all settings of a queue, and its last 24 hours", _show_queue, prints_list=True
+    )
+    show.add_argument("queue_name", metavar="NAME", help=NAME_OR_ARN)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
@@ -190,6 +194,18 @@ def _show(args: Namespace, resource: Document) -> int:
     else:
         print_fields(flattened(resource), color=uses_color(args.color))
     return DONE
+
+
+def _show_queue(args: Namespace) -> int:
+    """Print the settings, and the activity of the queue."""
+    url = url_of(args)
+    queue = _named(url, QUEUES, args.queue_name)
+    status = _show(args, queue)
+    if not prints_json(args):
+        write_line("")
+        for line in activity_lines(fetch_activity(url, queue["jobQueueName"])):
+            write_line(line)
+    return status
 
 
 def _show_environment(args: Namespace) -> int:

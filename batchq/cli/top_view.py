@@ -7,6 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.cli.activity import ActivityReader, load_lines
 from batchq.cli.http_client import Document, call
 from batchq.cli.job_selection import Filters
 from batchq.cli.machines import MIB, fetch_first_machines, machine_lines, usage_bar
@@ -63,12 +64,16 @@ class TopSnapshot(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupRow, ...] = ()
     #: The first machines.
     machines: MachinesResponse
+    #: Lines about the activity of the last day.
+    activity: tuple[str, ...] = ()
 
 
-class TopServer(Struct, frozen=True):
+class TopServer:
     """A server at a URL. Its methods raise the errors of `http_client.call`."""
 
-    url: str
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._activity = ActivityReader(url)
 
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
@@ -78,6 +83,7 @@ class TopServer(Struct, frozen=True):
             overview=overview,
             rows=fetch_jobs(self.url, filters, limit=limit).jobs,
             groups=tuple(groups),
+            activity=tuple(load_lines(self._activity.read())),
             machines=fetch_first_machines(self.url),
         )
 
@@ -143,7 +149,7 @@ class TopState:
 
 
 def summary_lines(snapshot: TopSnapshot, present: datetime) -> list[str]:
-    """The lines above the table: the engine, queues, capacity, machines, failures and groups. Not yet escaped."""
+    """The lines above the table: the engine, queues, capacity, machines, failures, activity, groups. Unescaped."""
     overview = snapshot.overview
     return [
         f"{overview.engine.sentence}  {overview.user} ({overview.role.lower()})",
@@ -151,6 +157,7 @@ def summary_lines(snapshot: TopSnapshot, present: datetime) -> list[str]:
         *capacity_lines(overview.capacity),
         *machine_lines(snapshot.machines, present),
         *failure_lines(overview.failed),
+        *snapshot.activity,
         *group_lines(snapshot.groups),
     ]
 

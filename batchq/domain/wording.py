@@ -46,6 +46,13 @@ def number(count: int) -> str:
     return f"{count:,}"
 
 
+def average_words(value: float) -> str:
+    """An average as `1,204`, `12` or `2.5`: with one decimal below 10. A small one is not written as 0."""
+    if value >= _FEW or value == round(value):
+        return f"{value:,.0f}"
+    return f"{max(value, 0.1):.1f}".removesuffix(".0")
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """As `1 job` or `22 jobs`. `many`: the plural; None: `one` with an s."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"

@@ -33,6 +33,7 @@ from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
 from batchq.domain.task import total
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
@@ -162,6 +163,7 @@ def supervise(parts: ServerParts) -> None:
     parts.engine.tasks.supervise("event loop", parts.loop_watchdog.run)
     parts.engine.tasks.supervise("pruning", parts.pruner.run)
     parts.engine.tasks.supervise("audit", parts.audit.run)
+    parts.engine.tasks.supervise("activity", parts.activity.run)
     parts.engine.tasks.supervise("webhooks", parts.webhook_dispatcher.run)
 
 
@@ -318,6 +320,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         webhook_dispatcher=dispatcher,
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
+        activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
     )

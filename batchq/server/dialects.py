@@ -7,6 +7,7 @@ from batchq.accounts.admin import AccountAdmin
 from batchq.api.auth.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
 from batchq.api.console import routes as console
+from batchq.api.console.activity_pictures import PictureCache
 from batchq.api.console.refresh import Hints, Load, SharedFragments
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import Dialect
@@ -16,6 +17,7 @@ from batchq.api.metrics import routes as monitoring
 from batchq.api.metrics.routes import Metrics, token_in
 from batchq.api.native import (
     accounts,
+    activity,
     bulk_stop,
     costs,
     groups,
@@ -56,6 +58,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         machines.operations,
         job_details.operations,
         overview.operations,
+        activity.operations,
         long_polls.operations,
         long_polls.log_operations,
         bulk_stop.operations,
@@ -163,7 +166,7 @@ def make_states(server: ServerParts, events: EventService) -> dict[type, object]
     hints = Hints(events=events, clock=server.clock, pressure=load)
     fragments = SharedFragments(events=events, clock=server.clock)
     return {
-        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments),
+        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments, pictures=PictureCache(server.clock)),
         ModelArtsSettings: read_settings(server.settings.modelarts_config),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),
     }

@@ -14,6 +14,7 @@ from batchq.domain.enums import MachineState, Status
 from batchq.domain.scheduling.machine_rooms import NOTHING
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.domain.task import total
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
@@ -58,6 +59,7 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     webhook_dispatcher: WebhookDispatcher
     loop_watchdog: LoopWatchdog
     pruner: Pruner
+    activity: ActivityRecorder
     audit: AuditLog
     disk_guard: DiskGuard
 

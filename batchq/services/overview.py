@@ -7,6 +7,7 @@ stored. Jobs that the caller may not see are neither counted nor named.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,8 +23,10 @@ from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
 from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
+from batchq.ports.activity import ActivityStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import Failures, JobStore, WaitingQuery
+from batchq.services.activity import ActivityService
 from batchq.services.catalog import CatalogService
 from batchq.services.machines import MachinePage, MachineQuery, machine_page
 
@@ -111,10 +114,16 @@ class Overview(Struct, frozen=True, kw_only=True):
     failures: Failures
 
 
+class OverviewReads(JobStore, ActivityStore, Protocol):
+    """What the overview reads of the store."""
+
+
 class OverviewService:
     """Reads the overview from memory, the catalog and the store."""
 
-    def __init__(self, *, engine: Engine, store: JobStore, catalog: CatalogService, clock: Clock) -> None:
+    def __init__(self, *, engine: Engine, store: OverviewReads, catalog: CatalogService, clock: Clock) -> None:
+        #: Reads the activity over time.
+        self.activity = ActivityService(store=store, catalog=catalog, clock=clock)
         self._engine = engine
         self._store = store
         self._catalog = catalog

@@ -13,6 +13,7 @@ from batchq.domain.catalog import ConsumableResource, ConsumableUpdate, JobDefin
 from batchq.domain.webhooks import Webhook
 from batchq.ports.catalog import CatalogResource, R
 from batchq.ports.webhooks import StoredWebhook
+from batchq.store import activity as activity_rows
 from batchq.store import (
     audit,
     catalog,
@@ -166,6 +167,9 @@ class SqliteStore:
     budgets = _read(costs.budgets)
     spending_totals = _read(costs.totals)
     spending = _search(costs.spending_page)
+    activity_events = _browse(activity_rows.activity_events)
+    record_activity = _write(activity_rows.record)
+    activity = _browse(activity_rows.activity)
     feed = _browse(history_rows.feed)
     feed_ends = _read(history_rows.feed_ends)
     history = _read(history_rows.of_job)

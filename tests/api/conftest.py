@@ -17,7 +17,7 @@ from yarl import URL
 
 from batchq.api.auth.authentication import HealthReport, open_gate
 from batchq.api.batch import routes as batch_routes
-from batchq.api.native import accounts, bulk_stop, groups, job_details, job_search, machines, overview
+from batchq.api.native import accounts, activity, bulk_stop, groups, job_details, job_search, machines, overview
 from batchq.api.native import jobs as native_jobs
 from batchq.api.serving import app as api
 from batchq.api.serving.server import ListeningSite
@@ -64,6 +64,7 @@ class Server(Backend):
             job_details.operations,
             machines.operations,
             overview.operations,
+            activity.operations,
             accounts.operations,
         )
         dialects = [it.dialect(self.parts) for it in (batch_routes, *tables, modelarts)]

@@ -10,6 +10,7 @@ from msgspec.structs import fields
 
 from batchq.ports.responses import (
     accounts,
+    activity,
     batch,
     checkpoints,
     costs,
@@ -30,6 +31,7 @@ TYPES = {
     "/v1/batchq/listjobs": jobs.SearchResponse,
     "/v1/batchq/listgroups": groups.GroupsResponse,
     "/v1/batchq/overview": server.OverviewResponse,
+    "/v1/batchq/activity": activity.ActivityResponse,
     "/v1/batchq/listmachines": machines.MachinesResponse,
     "/v1/batchq/whoami": accounts.CallerResponse,
     "/v1/batchq/events": records.ListEventsResponse,

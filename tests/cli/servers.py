@@ -77,6 +77,7 @@ class NativeServer(ScriptedServer):
         super().__init__()
         self.rows = []
         self.groups = []
+        self.activity = {"at": AT, "first": AT, "bucketSeconds": 300, "buckets": []}
         self.page_size = 1000
         #: Responses of other paths, by path without the query: an object, or a function of the query, sync or async.
         self.responses = {}
@@ -100,6 +101,8 @@ class NativeServer(ScriptedServer):
             return self.json(request, self._page(content))
         if request.path == "/v1/batchq/listgroups":
             return self.json(request, {"groups": self.groups})
+        if request.path == "/v1/batchq/activity":
+            return self.json(request, self.activity)
         if request.path not in self.responses:
             return web.json_response({"message": f"{request.path} does not exist."}, status=404)
         response = self.responses[request.path]

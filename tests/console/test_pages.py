@@ -147,7 +147,7 @@ async def test_the_list_of_shortcuts_is_a_page_and_a_dialog(browser):
     assert "Pause or resume live updates" in part.text
 
 
-@pytest.mark.parametrize("name", ["console.js", "console.css"])
+@pytest.mark.parametrize("name", ["console.js", "console.css", "plots.css"])
 def test_the_script_and_the_style_sheet_are_small(name):
     assert len((STATIC / name).read_bytes()) <= MAX_BYTES
 

@@ -1,9 +1,11 @@
 """Makes docs/console.png, a picture of the console's overview: `python -m tests.docs.picture`.
 
-The page is real: a server with simulated containers, whose clock is set ahead between two groups of submissions.
+The page is real: a server with simulated containers, whose clock is set ahead between two groups of submissions. Its
+activity of the last 24 hours is written before it starts.
 """
 
 import asyncio
+import math
 import tempfile
 import threading
 from contextlib import contextmanager
@@ -15,15 +17,22 @@ import boto3
 from playwright.sync_api import sync_playwright
 
 from batchq.compute.simulated.script import Script
+from batchq.domain.activity import FINE, ActivityKey, ActivityLoad, ActivitySample, EndedAs
+from batchq.domain.container import Resources
+from batchq.engine import activity
+from batchq.ports.activity import ActivityEvents
 from batchq.server import bootstrap
 from batchq.settings import Runtime, Settings
-from batchq.system.clock import SystemClock
+from batchq.store.sqlite_store import SqliteStore
+from batchq.system.clock import SystemClock, wall_time
 from tests.console.browser.visitor import chromium_path
 from tests.console.world import Submitter
 from tests.docs.pages import ROOT
 
 PICTURE = ROOT / "docs" / "console.png"
-SIZE = {"width": 1100, "height": 700}
+SIZE = {"width": 1100, "height": 900}
+DAY, AHEAD = timedelta(days=1), timedelta(hours=9)
+DOWN = 14.0, 15.0  # hours of the day in which the server did not run
 FAILS, LACKS_MEMORY = Script(seconds=0, exit_code=1), Script(seconds=0, exit_code=137, out_of_memory=True)
 
 
@@ -73,16 +82,47 @@ def fill(work):
     AdvancedClock.ahead += timedelta(minutes=8)
 
 
+async def record_past(data):
+    """A day with a busy afternoon, a downtime of an hour, and some failures."""
+    store, end = await SqliteStore.open(data), wall_time() + AHEAD
+    key, machines = ActivityKey("cpu", "root", ""), Resources(millicpus=16_000, memory_mib=24_000)
+    for number in range(DAY // FINE):
+        at, hour = end - (DAY // FINE - number) * FINE, number / 12
+        if DOWN[0] <= hour < DOWN[1]:
+            continue
+        running = max(0, round(7 + 6 * math.sin(hour / 3.4) + number % 3))
+        waiting = max(0, round(22 * math.sin((hour - 5) / 4))) + number % 4
+        load = ActivityLoad(running=running, waiting=waiting, millicpus=1000 * running, memory_mib=512 * running)
+        counts = {EndedAs.SUCCEEDED: running // 3, EndedAs.FAILED: int(number % 29 == 0), EndedAs.STOPPED: 0}
+        events = [
+            ActivityEvents(key=key, at=at, outcome=outcome, wait=None, count=count) for outcome, count in counts.items()
+        ]
+        events.append(
+            ActivityEvents(key=key, at=at, outcome=None, wait=min(8, 1 + waiting // 3), count=1 + running // 3)
+        )
+        sample = ActivitySample(at=at, loads={key: load}, environments={"cpu": 16_000}, machines=machines)
+        await store.record_activity(sample, events, 0)
+    await store.close()
+
+
 def run(work, name, *scripts, status="RUNNING", **request):
     work.submit(name, *scripts, **request)
     work.reach(name, status)
+
+
+def data(folder):
+    """A data directory with the activity of a day."""
+    path = Path(folder) / "data"
+    asyncio.run(record_past(path))
+    return path
 
 
 def main():
     with (
         tempfile.TemporaryDirectory(prefix="batchq-picture-") as folder,
         patch.object(bootstrap, "SystemClock", AdvancedClock),
-        served(Path(folder) / "data") as url,
+        patch.object(activity, "FIRST_SAMPLE", 3600.0),
+        served(data(folder)) as url,
         sync_playwright() as playwright,
     ):
         keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}

@@ -41,6 +41,9 @@ class Masks:
         text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?", "<time>", text)
         text = re.sub(r"\b\d\d:\d\d:\d\d(\.\d+)?\b|\b\d\d:\d\d\b", "<time>", text)
         text = re.sub(r"\b\d+(\.\d+)? ?(ms|s|min|h|seconds?|minutes?)\b", "<duration>", text)
+        # The activity depends on the time.
+        text = re.sub(r"(?m)^[a-zA-Z, 95]{16} [ ▁-█]*[▁-█][ ▁-█]*  .*\n", "", text)
+        text = re.sub(r"the last <duration>(; a space.*|: nothing is.*)", "<activity>", text)
         text = re.sub(r"\b1[678]\d{11}\b", "<ms>", text)
         text = re.sub(r'"number": \d+', '"number": <number>', text)
         text = re.sub(r"\d+(\.\d+)? (?=\[\W*\] GiB)", "<memory of the machine> ", text)

@@ -332,6 +332,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("RedeliverWebhook", ""): _webhook("redeliverwebhook"),
     ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
     ("GetOverview", ""): _native("overview", ALL),
+    ("GetActivity", ""): _native("activity", ALL),
     ("ListAudit", "of a job"): _reach(lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})),
     ("ListAudit", "all"): _reach(
         lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),

@@ -13,6 +13,7 @@ OPERATIONS = {
     "SageMaker.CreateTrainingJob": lambda queue: sagemaker(
         "CreateTrainingJob", **training_job("no-matter") | {"Tags": [{"Key": "batchq:queue", "Value": queue}]}
     ),
+    "GetActivity": lambda queue: Request(path="/v1/batchq/activity", body={"jobQueue": queue}),
     "ListTagsForResource": lambda queue: Request(path=f"/v1/tags/{ARN}job-queue/{queue}", method="GET"),
 }
 

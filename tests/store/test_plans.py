@@ -10,6 +10,7 @@ from batchq.domain.enums import Status
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.catalog import NeedQuery
 from batchq.store import (
+    activity,
     audit,
     bulk_stops,
     catalog,
@@ -27,6 +28,7 @@ from batchq.store.statements import execute_each
 from tests.support.builders import job_id
 
 FILES = {
+    "activity": activity.SQL,
     "audit": audit.SQL,
     "bulk_stops": bulk_stops.SQL,
     "catalog": catalog.SQL,
@@ -57,6 +59,9 @@ WHOLE |= {"job_reads.share_recount", "job_reads.count_of_dependencies"}
 
 # These sort a few rows: the first ones of each account, or the dependents of several jobs.
 FEW = {"job_reads.dependents", "job_reads.runnable_jobs_excluding", "job_reads.runnable_jobs_in_share_excluding"}
+
+# This groups the entries of the history that one page reads.
+FEW |= {"activity.events"}
 
 # These read an index of all queued jobs, once, when a server starts.
 COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}

@@ -10,14 +10,15 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.access.audit import AuditRecord, PendingAudit
+from batchq.domain.activity import ActivityKey, ActivityLoad, ActivitySample
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.bulk_stop import BulkStop
-from batchq.domain.catalog import ConsumableUpdate, QuantityOperation
+from batchq.domain.catalog import ConsumableUpdate, EnvironmentName, QuantityOperation
 from batchq.domain.cost import Amounts, Spending
 from batchq.domain.enums import Status, StopKind
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import new_group
-from batchq.domain.ids import ConsumableName, GroupId, child_id
+from batchq.domain.ids import ConsumableName, GroupId, QueueName, child_id
 from batchq.domain.job import ArrayChild, ArrayState, ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
@@ -40,6 +41,7 @@ from tests.support.builders import (
     moment,
     policy,
     queue,
+    resources,
     submission,
 )
 
@@ -94,6 +96,7 @@ async def fill(data: Path) -> None:
     try:
         await _fill_catalog(store)
         await store.commit(_changes())
+        await _record_activity(store)
         await store.anchor_clock(ClockAnchor(boot="a-boot", booted_at=NOON, since=NOON), None)
         await store.put_webhook(WEBHOOK, caller=None)
         await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(users=frozenset({""}))),)))
@@ -133,6 +136,14 @@ async def _fill_catalog(store: SqliteStore) -> None:
     await store.update_consumable(consumable(), UPDATE, forget_before=NOON, caller=None)
     await store.set_flag("a-flag")
     await store.secret()
+
+
+async def _record_activity(store: SqliteStore) -> None:
+    loads = {
+        ActivityKey(QueueName("default"), AccountName("lab"), UserName("ada")): ActivityLoad(running=1, millicpus=1000)
+    }
+    sample = ActivitySample(at=NOON, loads=loads, environments={EnvironmentName("local"): 4000}, machines=resources())
+    await store.record_activity(sample, (), 1)
 
 
 async def _damage_and_repair(store: SqliteStore, data: Path) -> None:

@@ -13,15 +13,18 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.prices import Prices
 from batchq.engine.account_limits import AccountPolicies
+from batchq.engine.activity import ActivityRecorder
 from batchq.engine.engine import Engine
 from batchq.engine.mailbox import Mailbox
 from batchq.logs.service import CloudWatchLogs
+from batchq.ports.activity import ActivityStore
 from batchq.ports.catalog import CatalogStore
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.jobs import JobStore
 from batchq.ports.logs import LogArchive
 from batchq.ports.runtime import ContainerRuntime
+from batchq.services.activity import ActivityService
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import CostService
@@ -35,8 +38,8 @@ from batchq.system.clock import align
 from tests.support.stubs import BOTTOMLESS, UNLIMITED, BottomlessCheckpointDisk, NoObserver
 
 
-class Store(JobStore, CatalogStore, Protocol):
-    """Both ports of a store."""
+class Store(JobStore, CatalogStore, ActivityStore, Protocol):
+    """The ports of a store."""
 
 
 class InProcessServer:
@@ -88,6 +91,9 @@ class InProcessServer:
         self.events = EventService(self.engine.history_feed)
         self.job_log = LogFollower(store=store, logs=self.logs, feed=self.engine.history_feed, clock=clock)
         self.costs = CostService(engine=self.engine, store=store, metrics=metrics, checkpoints=checkpoints, clock=clock)
+        #: No loop calls it.
+        self.recorder = ActivityRecorder(engine=self.engine, store=store, catalog=self.catalog, clock=clock)
+        self.activity = ActivityService(store=store, catalog=self.catalog, clock=clock)
         self.bulk_stops = BulkStopService(
             engine=self.engine,
             store=store,

@@ -12,7 +12,8 @@
 -- ------------------------------------------------------------------------------------------------------------- server
 
 -- Single values: 'instance', 'version' (of the batchq that last opened the data), 'secret', 'clock', 'engine', 'survey', 'restoration',
--- 'forgotten_through' (the highest number of the history that was deleted), and one row 'flag NAME' for each flag.
+-- 'forgotten_through' (the highest number of the history that was deleted), 'activity_through' (the number of the history
+-- through which `activity_buckets` counts it), and one row 'flag NAME' for each flag.
 CREATE TABLE metadata (
     name TEXT PRIMARY KEY,
     value TEXT NOT NULL -- plain text, or JSON: ClockAnchor for 'clock', Restoration for 'restoration', SurveyRecord for 'survey'; '' for a flag
@@ -292,6 +293,64 @@ CREATE TABLE budgets (
     name TEXT NOT NULL, -- of the account or queue
     value TEXT NOT NULL, -- JSON of Budget
     PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+
+-- ----------------------------------------------------------------------------------------------------------- activity
+
+-- How many samples each bucket of time has. Its rows in the tables below are deleted with it. Decision 0105.
+CREATE TABLE activity_samples (
+    width INTEGER NOT NULL, -- in seconds: 300 or 3600
+    began_at INTEGER NOT NULL, -- in seconds since the epoch, a multiple of `width`
+    samples INTEGER NOT NULL, -- 0: jobs ended or started, and the server ended before the first sample
+    machine_samples INTEGER NOT NULL, -- how many of them know the machines
+    millicpus INTEGER NOT NULL, -- the sum over `machine_samples` of what jobs may request of all machines
+    memory_mib INTEGER NOT NULL, -- the same
+    gpus INTEGER NOT NULL, -- the same
+    PRIMARY KEY (width, began_at)
+) WITHOUT ROWID;
+
+CREATE TABLE capacity_buckets (
+    width INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    environment TEXT NOT NULL, -- an enabled compute environment
+    samples INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL, -- the sum over these samples of its vCPUs
+    PRIMARY KEY (width, began_at, environment)
+) WITHOUT ROWID;
+
+-- The jobs of one owner in one queue. A bucket has a bounded number of rows: further owners are added up as owner '' of
+-- account 'root'.
+CREATE TABLE activity_buckets (
+    width INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    running INTEGER NOT NULL, -- the sum over the samples of the bucket, as the four columns below
+    waiting INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL, -- requested by running jobs
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL, -- how many jobs ended
+    failed INTEGER NOT NULL, -- by themselves
+    stopped INTEGER NOT NULL, -- cancelled or terminated
+    -- How many attempts began, by their wait: wait_0 below the first of WAIT_BOUNDS, wait_14 above the last one.
+    wait_0 INTEGER NOT NULL,
+    wait_1 INTEGER NOT NULL,
+    wait_2 INTEGER NOT NULL,
+    wait_3 INTEGER NOT NULL,
+    wait_4 INTEGER NOT NULL,
+    wait_5 INTEGER NOT NULL,
+    wait_6 INTEGER NOT NULL,
+    wait_7 INTEGER NOT NULL,
+    wait_8 INTEGER NOT NULL,
+    wait_9 INTEGER NOT NULL,
+    wait_10 INTEGER NOT NULL,
+    wait_11 INTEGER NOT NULL,
+    wait_12 INTEGER NOT NULL,
+    wait_13 INTEGER NOT NULL,
+    wait_14 INTEGER NOT NULL,
+    PRIMARY KEY (width, began_at, queue, account, owner)
 ) WITHOUT ROWID;
 
 -- --------------------------------------------------------------------------------------------------------------- logs

@@ -1,6 +1,48 @@
 application_id = 0x62746368
 user_version = 1
 
+CREATE TABLE activity_buckets (
+    width INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    account TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    running INTEGER NOT NULL,
+    waiting INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    failed INTEGER NOT NULL,
+    stopped INTEGER NOT NULL,
+
+    wait_0 INTEGER NOT NULL,
+    wait_1 INTEGER NOT NULL,
+    wait_2 INTEGER NOT NULL,
+    wait_3 INTEGER NOT NULL,
+    wait_4 INTEGER NOT NULL,
+    wait_5 INTEGER NOT NULL,
+    wait_6 INTEGER NOT NULL,
+    wait_7 INTEGER NOT NULL,
+    wait_8 INTEGER NOT NULL,
+    wait_9 INTEGER NOT NULL,
+    wait_10 INTEGER NOT NULL,
+    wait_11 INTEGER NOT NULL,
+    wait_12 INTEGER NOT NULL,
+    wait_13 INTEGER NOT NULL,
+    wait_14 INTEGER NOT NULL,
+    PRIMARY KEY (width, began_at, queue, account, owner)
+) WITHOUT ROWID;
+CREATE TABLE activity_samples (
+    width INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    samples INTEGER NOT NULL,
+    machine_samples INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    PRIMARY KEY (width, began_at)
+) WITHOUT ROWID;
 CREATE TABLE audit_log (
     number INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
@@ -38,6 +80,14 @@ CREATE TABLE bulk_stops (
     number INTEGER PRIMARY KEY,
     value TEXT NOT NULL
 );
+CREATE TABLE capacity_buckets (
+    width INTEGER NOT NULL,
+    began_at INTEGER NOT NULL,
+    environment TEXT NOT NULL,
+    samples INTEGER NOT NULL,
+    millicpus INTEGER NOT NULL,
+    PRIMARY KEY (width, began_at, environment)
+) WITHOUT ROWID;
 CREATE TABLE catalog_resources (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,

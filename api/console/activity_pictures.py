@@ -1,0 +1,225 @@
+"""Pictures of the activity of a queue, or of all queues of a caller, in the last 24 hours."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
+from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Caller
+from batchq.domain.activity import Activity, ActivityBucket, ActivityLoad
+from batchq.domain.container import Resources
+from batchq.domain.ids import QueueName
+from batchq.domain.wording import average_words, duration_words
+from batchq.ports.clock import Clock
+
+FRESH_FOR = timedelta(seconds=15)  # pictures are drawn again after it; samples are twice as far apart
+MAX_PICTURES = 200  # of callers and queues, that are kept
+PER_COLUMN = 6  # buckets with one hover text, and in one bar
+X_TEXTS = ("24 h ago", "18 h", "12 h", "6 h", "now")
+
+#: A figure as text.
+Unit = Callable[[float], str]
+
+
+class Kind(NamedTuple):
+    """A figure of a bucket, and how it is drawn."""
+
+    name: str
+    colour: str
+    mark: PlotMark
+    figure: Callable[[ActivityBucket], float | None]
+
+
+LOAD = (
+    Kind("running", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.running),
+    Kind("waiting", "RUNNABLE", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.waiting),
+)
+VCPUS = (
+    Kind("requested", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else _vcpus(bucket.load)),
+    Kind("limit", "LIMIT", PlotMark.LINE, lambda bucket: None if bucket.capacity is None else _vcpus(bucket.capacity)),
+)
+ENDS = (
+    Kind("succeeded", "SUCCEEDED", PlotMark.BARS, lambda bucket: bucket.ends.succeeded),
+    Kind("failed", "FAILED", PlotMark.BARS, lambda bucket: bucket.ends.failed),
+    Kind("cancelled or terminated", "STOPPED", PlotMark.BARS, lambda bucket: bucket.ends.stopped),
+)
+WAITS = (
+    Kind("95 of 100 jobs", "RUNNABLE", PlotMark.LINE, lambda bucket: bucket.ends.wait(0.95)),
+    Kind("half of the jobs", "RUNNING", PlotMark.LINE, lambda bucket: bucket.ends.wait(0.5)),
+)
+
+
+class Pictures(Struct, frozen=True, kw_only=True):
+    """The pictures of one page. A picture without values has the same size as others."""
+
+    load: Markup
+    vcpus: Markup
+    ends: Markup
+    waits: Markup
+    #: Jobs that failed by themselves in the last 24 hours.
+    failed: int
+
+
+class PictureCache:
+    """Recent pictures. They change less often than pages are requested."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pictures: dict[object, tuple[datetime, Pictures]] = {}
+
+    async def of(self, parts: Parts, queue: QueueName | None, *, caller: Caller) -> Pictures:
+        """The pictures of one queue, or of all queues of the caller. Raises NotFound and StoreFailed."""
+        now, queues = self._clock.now(), frozenset(parts.catalog.queues_of(caller))
+        key = caller.visibility, queues, queue
+        known = self._pictures.get(key)
+        if known is not None and now - known[0] < FRESH_FOR:
+            return known[1]
+        activity = await parts.overviews.activity.activity(queue, caller=caller)
+        drawn = await asyncio.to_thread(pictures, activity)
+        if len(self._pictures) >= MAX_PICTURES:
+            self._pictures.clear()
+        self._pictures[key] = now, drawn
+        return drawn
+
+
+def pictures(activity: Activity) -> Pictures:
+    """Draw the last 24 hours."""
+    failed = sum(bucket.ends.failed for bucket in activity.buckets)
+    return Pictures(
+        load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
+        vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
+        ends=_ends(activity),
+        waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
+        failed=failed,
+    )
+
+
+def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -> Markup:
+    """A level for each bucket."""
+    slots = activity.slots()
+    values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in kinds]
+    areas = [each for kind, each in zip(kinds, values, strict=True) if kind.mark is PlotMark.AREA]
+    stack = [sum(value or 0.0 for value in at) for at in zip(*areas, strict=True)]
+    most = max(chain(stack, (value or 0.0 for each in values for value in each))) or 1.0
+    series = [
+        Series(
+            name=f"{kind.name}: {_level_words(each, unit)}",
+            colour=kind.colour,
+            mark=kind.mark,
+            points=list(enumerate(each)),
+        )
+        for kind, each in zip(kinds, values, strict=True)
+    ]
+    averages = [[_average(part) for part in _parts(each)] for each in values]
+    return _picture(activity, label, series, size=len(slots), most=most, unit=unit, figures=(kinds, averages))
+
+
+def _level_words(values: Sequence[float | None], unit: Unit) -> str:
+    """The last value and the highest one. The present bucket may have no sample yet."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "none recorded"
+    when = "now" if any(value is not None for value in values[-2:]) else "at last"
+    return f"{unit(known[-1])} {when}, at most {unit(max(known))}"
+
+
+def _vcpus(amounts: ActivityLoad | Resources) -> float:
+    return amounts.millicpus / 1000
+
+
+def _ends(activity: Activity) -> Markup:
+    """A bar for each half an hour."""
+    slots = activity.slots()
+    values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in ENDS]
+    sums = [[sum(value or 0.0 for value in part) for part in _parts(each)] for each in values]
+    most = max(map(sum, zip(*sums, strict=True))) or 1.0
+    series = [
+        Series(
+            name=f"{kind.name}: {average_words(sum(each))}",
+            colour=kind.colour,
+            mark=kind.mark,
+            points=list(enumerate(each)),
+        )
+        for kind, each in zip(ENDS, sums, strict=True)
+    ]
+    return _picture(
+        activity,
+        "Ended jobs",
+        series,
+        size=len(slots) / PER_COLUMN,
+        most=most,
+        unit=average_words,
+        figures=(ENDS, sums),
+    )
+
+
+def _picture(
+    activity: Activity,
+    label: str,
+    series: Sequence[Series],
+    *,
+    size: float,
+    most: float,
+    unit: Unit,
+    figures: tuple[Sequence[Kind], Sequence[Sequence[float | None]]],
+) -> Markup:
+    """`size`: the end of the x axis. `figures`: the values of each kind in each column, for the hover texts."""
+    slots = activity.slots()
+    step = size / len(slots)  # of the x axis, for each slot
+    starts = range(0, len(slots), PER_COLUMN)
+    columns = [
+        PlotColumn(first=start * step, end=(start + PER_COLUMN) * step, text=f"{_time(activity, start)}: {text}")
+        for start, *values in zip(starts, *figures[1], strict=True)
+        if (text := _values_text(figures[0], values, unit))
+    ]
+    gaps = [
+        PlotColumn(first=first * step, end=end * step, text=f"{_time(activity, first)}: the server did not run")
+        for first, end in _gaps(slots)
+    ]
+    picture = Plot(
+        label=f"{label} in the last 24 hours",
+        series=series,
+        x=(0, size),
+        y=(0, most),
+        y_texts=(unit(most), "0"),
+        x_texts=X_TEXTS,
+        columns=columns,
+        gaps=gaps,
+    )
+    return plot(picture)
+
+
+def _values_text(kinds: Sequence[Kind], values: Sequence[float | None], unit: Unit) -> str:
+    known = zip(kinds, values, strict=True)
+    return ", ".join(f"{kind.name} {unit(value)}" for kind, value in known if value is not None)
+
+
+def _gaps(slots: Sequence[ActivityBucket | None]) -> Iterator[tuple[int, int]]:
+    """The first and the end of each part without a server, after the first bucket."""
+    numbers = [number for number, slot in enumerate(slots) if slot is not None] or [len(slots)]
+    yield from ((before + 1, after) for before, after in pairwise(numbers) if after > before + 1)
+    if numbers[-1] < len(slots) - 2:  # the present bucket has no sample yet
+        yield numbers[-1] + 1, len(slots)
+
+
+def _parts(values: Sequence[float | None]) -> list[Sequence[float | None]]:
+    return [values[start : start + PER_COLUMN] for start in range(0, len(values), PER_COLUMN)]
+
+
+def _average(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _time(activity: Activity, slot: int) -> str:
+    return f"{(activity.first + slot * activity.width).astimezone(UTC):%H:%M} UTC"
+
+
+def _seconds(seconds: float) -> str:
+    return duration_words(timedelta(seconds=seconds))

@@ -1,0 +1,76 @@
+"""Records the activity of the server in buckets of time. Decision 0105.
+
+The load is counted in memory, and ended jobs are read from the stored history, so that neither a unit of work nor a
+request does anything for it. One transaction adds a sample and the events of the history until then, with the number
+of the last entry that was read: a server that is killed loses a sample, and counts each job once.
+"""
+
+import logging
+
+from msgspec.structs import replace
+
+from batchq.domain.activity import SAMPLE_INTERVAL, ActivitySample, loads_of
+from batchq.domain.catalog import EnvironmentName
+from batchq.domain.container import Resources
+from batchq.domain.enums import State
+from batchq.domain.task import total
+from batchq.engine.engine import Engine
+from batchq.errors import StoreFailed
+from batchq.ports.activity import ActivityEvents, ActivityStore
+from batchq.ports.catalog import CatalogView
+from batchq.ports.clock import Clock
+
+FIRST_SAMPLE = 5.0  # seconds after the start: the containers that survived the last server are known by then
+
+log = logging.getLogger(__name__)
+
+
+class ActivityRecorder:
+    """Takes a sample at intervals."""
+
+    def __init__(self, *, engine: Engine, store: ActivityStore, catalog: CatalogView, clock: Clock) -> None:
+        self._engine = engine
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+
+    async def run(self) -> None:
+        await self._clock.sleep(FIRST_SAMPLE)
+        while True:
+            try:
+                await self.record_once()
+            except StoreFailed as failure:
+                log.warning("the activity is not recorded now: %s", failure)
+            await self._clock.sleep(SAMPLE_INTERVAL)
+
+    async def record_once(self) -> None:
+        """Record a sample, and the events of the history until now."""
+        events: list[ActivityEvents] = []
+        page = await self._store.activity_events(None)
+        events.extend(page.events)
+        while page.more:
+            page = await self._store.activity_events(page.through)
+            events.extend(page.events)
+        await self._store.record_activity(self._sample(), events, page.through)
+
+    def _sample(self) -> ActivitySample:
+        environments = {
+            EnvironmentName(name): environment.max_millicpus
+            for name, environment in self._catalog.environments.items()
+            if environment.state is State.ENABLED
+        }
+        return ActivitySample(
+            at=self._clock.now(),
+            loads=loads_of(self._engine.job_counts(), self._engine.active_jobs()),
+            environments=environments,
+            machines=self._machines(sum(environments.values())),
+        )
+
+    def _machines(self, millicpus: int) -> Resources | None:
+        """What jobs may request of the machines. `millicpus`: of all environments, the limit if no machine has one."""
+        machines = self._engine.machines()
+        if machines is None:
+            return None
+        resources = total(machine.resources for machine in machines)
+        is_limited = any(machine.is_enforced for machine in machines)
+        return resources if is_limited else replace(resources, millicpus=millicpus)
