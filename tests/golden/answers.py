@@ -164,6 +164,7 @@ def _batch_jobs(day: Day) -> dict[str, str]:
     jobs = {"good": submit("good", script=Script(seconds=0, output=("first line", "second line")))}
     jobs["bad"] = submit("bad", script=failing, retryStrategy={"attempts": 1})
     jobs["again"] = submit("again", script=failing)
+    day.ended(jobs["again"])  # lists of failed jobs are in the order of their ends
     jobs["killed"] = submit(
         "killed", script=Script(seconds=0, exit_code=137, out_of_memory=True), retryStrategy={"attempts": 1}
     )

@@ -9,7 +9,8 @@ from batchq.store import statements
 from tests.golden import stored
 from tests.golden.__main__ import difference, generated, kept
 
-pytestmark = [pytest.mark.process, pytest.mark.smoke]
+# A loaded machine takes minutes for the day whose answers are compared.
+pytestmark = [pytest.mark.process, pytest.mark.smoke, pytest.mark.timeout(600)]
 
 ADVICE = """{name} is another than its golden file.
 
