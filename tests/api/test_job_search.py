@@ -66,6 +66,8 @@ async def test_a_row_has_what_is_known_of_the_job_and_no_null(server, submit, se
         "attempt": 1,
         "maxAttempts": 1,
         "exitCode": 3,
+        "vcpus": 1.0,
+        "memoryMiB": 64,
     }
 
 

@@ -267,7 +267,7 @@ async def test_two_jobs_submitted_at_once_have_the_limits_of_one_group(simulated
     await asyncio.gather(
         simulated.submit(LASTING, tags=tagged(running=1)), simulated.submit(LASTING, tags=tagged(running=1))
     )
-    with pytest.raises(Invalid, match="Group fit2 has a limit of 1 running job:"):
+    with pytest.raises(Invalid, match="Group fit2 has a limit of 1 running job, as"):
         await asyncio.gather(
             simulated.submit(LASTING, tags=tagged("fit2", running=1)),
             simulated.submit(LASTING, tags=tagged("fit2", running=2)),
