@@ -22,7 +22,7 @@ from batchq.services.machines import MachineQuery
 MAX_JOBS = 200  # in all environments together
 MAX_RESOURCES = 100  # on a page
 MAX_MACHINES = 50  # on a page
-MACHINE_JOBS = 5  # jobs of one machine
+MACHINE_JOBS = 20  # jobs of one machine
 MAX_HOLDERS = 50  # jobs in each state
 
 pages = PageTable()

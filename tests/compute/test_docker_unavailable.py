@@ -177,7 +177,7 @@ async def test_a_closed_runtime_leaves_no_thread_and_no_socket(docker_engine):
     async with asyncio.timeout(PATIENCE):
         while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - threads set no event
             await asyncio.sleep(0.01)
-    assert open_sockets() == before
+    assert open_sockets() <= before  # those of earlier tests may be collected meanwhile
 
 
 async def test_many_containers_use_few_connections(docker_engine):
