@@ -169,13 +169,16 @@ async def test_an_interrupted_log_is_not_complete(runtime, engine):
 
 
 async def test_a_closed_runtime_leaves_no_thread_and_no_socket(docker_engine):
-    before = open_sockets()
+    before, others = open_sockets(), threading.enumerate()  # calls of other tests may still hang
+
+    def threads():
+        return [it for it in threading.enumerate() if it.name.startswith("docker") and it not in others]
 
     async with docker_runtime(docker_engine) as runtime, runtime.deaths():
         await ended(runtime, QUICK)
 
     async with asyncio.timeout(PATIENCE):
-        while any(it.name.startswith("docker") for it in threading.enumerate()):  # noqa: ASYNC110 - threads set no event
+        while threads():  # noqa: ASYNC110 - threads set no event
             await asyncio.sleep(0.01)
     assert open_sockets() <= before  # those of earlier tests may be collected meanwhile
 
