@@ -80,7 +80,7 @@ def test_the_page_token_of_another_user_returns_nothing_of_hidden_job(server, fi
 def test_a_bulk_stop_neither_stops_nor_counts_jobs_of_others(server, resources, operation, fields):
     hidden_job = resources.fresh("bob")
 
-    answer = server.send("eve", Request(path=f"/v1/batchq/{operation}", body=fields))
+    answer = server.send("zoe", Request(path=f"/v1/batchq/{operation}", body=fields))  # other tests use jobs of eve
 
     assert (answer.status, resources.until(hidden_job.job, "RUNNABLE")["jobId"]) == (200, hidden_job.job)
     assert hidden_job.job not in answer.body.decode()
