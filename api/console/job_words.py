@@ -48,12 +48,12 @@ def condition(job: Job) -> str:
 
 
 def attempt_use_words(job: Job, run: Attempt) -> str:
-    """What an attempt used, beside what the job or node requests; empty for one that has not run."""
+    """What an attempt used, beside what the job or node requests. Empty: the attempt has not run."""
     return _use_words(run, shown_resources(job))
 
 
 def container_use_words(job: Job, container: AttemptContainer) -> str:
-    """What a container used, beside what it requests; empty for one that has not run."""
+    """What a container used, beside what the container requests. Empty: the container has not run."""
     return _use_words(container, task_container_of(job, container).spec.resources)
 
 

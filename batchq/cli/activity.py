@@ -101,8 +101,8 @@ def _wait_line(activity: ActivityResponse) -> list[str]:
     if not waits:
         return []
     parts = _parts(activity, lambda bucket: bucket.wait.p95 if bucket.wait else None, max)
-    last = f"{_seconds(waits[-1].p50)}, p95 {_seconds(waits[-1].p95)}"
-    return [f"{'wait, p95':<16} {sparkline(parts)}  last p50 {last}, at most {_seconds(max(it.p95 for it in waits))}"]
+    last, longest = f"{_seconds(waits[-1].p50)}, p95 {_seconds(waits[-1].p95)}", max(wait.p95 for wait in waits)
+    return [f"{'wait, p95':<16} {sparkline(parts)}  last p50 {last}, at most {_seconds(longest)}"]
 
 
 def _parts(

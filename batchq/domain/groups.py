@@ -42,7 +42,7 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: How many jobs have ended whose last attempt's CPU time was measured, and the sum of these CPU times.
     measured: int = 0
     cpu_seconds: float = 0.0
-    #: The most memory in bytes of the last attempt of any job, also of one that was replaced; None: not measured.
+    #: The highest peak memory of a job's last attempt, in bytes. Replaced jobs count too. None: not measured.
     peak_memory: int | None = None
     #: When the last job of the group ended; None: some are unfinished.
     ended_at: datetime | None = None

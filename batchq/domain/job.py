@@ -242,7 +242,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def use(self) -> Use | None:
-        """What its containers used together; None if one that has run was not measured, or before any runs."""
+        """What all containers of the attempt used. None: no container has run, or one that ran was not measured."""
         return total_use([container.use for container in self.containers if container.started_at is not None])
 
 

@@ -159,7 +159,7 @@ class _Resolver(AbstractResolver):
 
 
 def _checked_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for an address; raises PermissionError for one that is not public."""
+    """A socket for an address. Raises PermissionError for an address that is not public."""
     if not is_public(str(address[4][0])):
         raise PermissionError(NOT_PERMITTED)
     return _new_socket(address)
