@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.job_words import tab_title
+from batchq.api.console.memory_offer import memory_offer
 from batchq.api.console.pages import HEADERS, Page, PageAnswer, PageTable
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
 from batchq.api.http.http import RequestQuery, Word
@@ -118,6 +119,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "total": len(rows),
         "is_complete": found.next is None,
         "reasons": _reasons(rows),
+        "more_memory": memory_offer(parts, found.jobs, {"group": group.terms.id}, caller=caller),
         "histogram": histogram(runs, "Run times of the jobs that succeeded") if len(runs) > 1 else None,
         "plot": _plot(query, rows),
         "query": query,

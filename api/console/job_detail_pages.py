@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
+from batchq.api.console.job_words import JOB, NODE, entry_words, job_crumbs, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
+from batchq.api.console.memory_offer import memory_offer
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
 from batchq.api.http.http import RequestQuery
@@ -38,6 +39,7 @@ from batchq.ports.logs import StoredLine
 from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
+LAST_LINES = 5  # beside the reason of a failed job
 MAX_SPANS = 100  # of the time axis, the last ones
 MAX_NODES_LISTED = 100  # of a multi-node parallel job
 MAX_CHECKPOINTS = 20  # the newest ones
@@ -71,8 +73,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     view = await parts.views.explained(job, caller=caller)
     stays = _stays(view.history, parts.clock.now())
     around = await jobs_around(parts, job, caller=caller)
-    is_fragment = FRAGMENT in visit.http.headers
-    if not is_fragment:  # results change while the job runs, without a hint, and cost more to read
+    is_whole = FRAGMENT not in visit.http.headers
+    if is_whole:  # results change while the job runs, without a hint, and cost more to read
         view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
@@ -83,7 +85,11 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "axis": _axis(stays.values()),
-        "output": None if is_fragment else await _output(parts, job, caller),
+        "is_whole": is_whole,
+        "output": await _output(parts, job, caller) if is_whole else None,
+        "last_lines": await _last_lines(parts, job, caller),
+        "more_memory": None if view.rerun else memory_offer(parts, [job], {"job": job.id}, caller=caller),
+        "crumbs": job_crumbs(job.id, job.spec.name),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
         "nodes": views.node_views(job)[:MAX_NODES_LISTED] if whole == job_id else (),
@@ -144,6 +150,17 @@ async def _output(parts: Parts, job: Job, caller: Caller) -> JobOutput | None:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
     page = await parts.log_windows.last(log.tag, limit=LOG_LINES)
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
+
+
+async def _last_lines(parts: Parts, job: Job, caller: Caller) -> tuple[StoredLine, ...]:
+    """The end of the output of a failed job, without empty lines; empty without an output."""
+    if job.status is not Status.FAILED or not _has_log(job):
+        return ()
+    log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+    if log.tag is None or not log.has_run:
+        return ()
+    page = await parts.log_windows.last(log.tag, limit=4 * LAST_LINES)
+    return tuple(line for line in page.lines if line.message.strip())[-LAST_LINES:]
 
 
 class JobGraph(Struct, frozen=True, kw_only=True):
@@ -245,6 +262,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     children = listed[:PER_PAGE]
     values = {
         "array": array,
+        "crumbs": job_crumbs(array.id, array.spec.name, (array.spec.name, job_path(array.id))),
         "query": query,
         "size": size(array),
         "counts": [(status, counts[status]) for status in Status if counts[status]],

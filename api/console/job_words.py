@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, StopKind, StopProgress
-from batchq.domain.ids import JobId, node_of, parent_of
+from batchq.domain.ids import JobId, job_path, node_of, parent_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
@@ -23,6 +23,21 @@ def job_title(job: Job) -> str:
     """The name of a job, with the index of a child or node, as `train:3`."""
     child, (_, node) = parent_of(job.id), node_of(job.id)
     return job.spec.name + ("" if child is None else f":{child[1]}") + ("" if node is None else f"#{node}")
+
+
+def job_crumbs(job_id: JobId, name: str, *below: tuple[str, str]) -> list[tuple[str, str]]:
+    """The names and paths of the pages above a page: the jobs, the array of a child, and for pages `below` a job it.
+
+    `name`: that of the job without an index.
+    """
+    whole, node = node_of(job_id)
+    child = parent_of(whole)
+    crumbs = [("Jobs", "/ui/jobs")]
+    if child is not None:
+        crumbs += [(name, job_path(child[0])), ("Children", f"{job_path(child[0])}/children")]
+    if node is not None:
+        crumbs.append((name, job_path(whole)))
+    return [*crumbs, *below]
 
 
 def tab_title(name: str, counts: Mapping[str, int]) -> str:

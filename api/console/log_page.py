@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from batchq.api.console.job_words import JOB, NODE, job_id_of
+from batchq.api.console.job_words import JOB, NODE, job_crumbs, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
 from batchq.api.http.http import REQUEST_ID, send_stream, while_connected
@@ -257,6 +257,7 @@ def _rendered(
             "clock": lambda line: _clock(_time_of(line) or _EPOCH),
             "empty": empty_sentence(log),
             "link": partial(_link, query, log, number),
+            "crumbs": _crumbs(log, name, attempt=query.attempt),
             "here": f"{job_path(log.job_id)}/log?{_link(query, log, number)}",
             "lines": (),
             "found": None,
@@ -268,6 +269,14 @@ def _rendered(
         }
         | values,
     )
+
+
+def _crumbs(log: JobLog, name: str, *, attempt: int | None) -> list[tuple[str, str]]:
+    """The job above its log; above the log of an attempt that was chosen also the log of the job."""
+    path = job_path(log.job_id)
+    title = name if log.job is None else job_title(log.job)
+    below = [(title, path), *([("Log", f"{path}/log")] if attempt is not None else ())]
+    return job_crumbs(log.job_id, name, *below)
 
 
 def _link(query: LogPageQuery, log: JobLog, attempt: int | None, /, **changes: object) -> str:

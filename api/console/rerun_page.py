@@ -24,6 +24,7 @@ from batchq.domain.ids import GroupId, JobId, job_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
+from batchq.domain.memory_shortage import memory_shortage
 from batchq.errors import BatchqError, Invalid, NotFound
 from batchq.ports.job_search import PageQuery
 from batchq.services.client_requests import (
@@ -55,6 +56,10 @@ class RerunSelection(RequestQuery):
     failed: bool = False
     #: Whether `failed` includes jobs that a user cancelled or terminated.
     also_stopped: bool = False
+    #: Of `failed` only jobs that were killed for a lack of memory, and requested less than this in MiB; None: all.
+    out_of_memory_below: Annotated[int, Field(ge=1, lt=2**31)] | None = None
+    #: The memory of the new jobs; empty: as in the old job.
+    memory: Word = ""
 
 
 class RerunForm(Form, RerunSelection):
@@ -62,7 +67,6 @@ class RerunForm(Form, RerunSelection):
 
     queue: Word = ""
     vcpus: Word = ""
-    memory: Word = ""
 
     def changes(self) -> Request:
         """The members of the requests that differ from those of the old jobs. Raises Invalid."""
@@ -153,10 +157,12 @@ async def _page(
                 *([("group", selection.group)] if selection.group else ()),
                 ("failed", "true"),
                 ("alsoStopped", "true"),
+                *([("memory", selection.memory)] if selection.memory else ()),
             ]
         ),
         "authors": await _authors(parts.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
+        "like": jobs[0]["jobId"] if len(jobs) == 1 else "",
         "statuses": {other_status.value: other_status for other_status in Status},
         "queues": sorted(parts.catalog.queues_of(caller)),
         "may_change": all(has_one_container(job) for job in jobs),
@@ -185,6 +191,9 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
     jobs, left_out = await find_documents(parts.batch, list(dict.fromkeys(ids)), caller), LeftOut()
     if selection.failed:
         failed = {found.id: found for job in jobs for found in await _failed(parts, job, caller)}
+        below = selection.out_of_memory_below
+        if below is not None:
+            failed = {job_id: job for job_id, job in failed.items() if _was_killed(job, below=below)}
         reruns = await parts.search.reruns(failed.values())
         chosen, left_out = select_failed(
             failed.values(),
@@ -194,7 +203,7 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
         )
         jobs = await find_documents(parts.batch, [other_job.id for other_job in chosen], caller)
         if not failed:
-            raise Invalid("None of the jobs is FAILED.")
+            raise Invalid(f"None of the jobs {'is FAILED' if below is None else 'was killed for a lack of memory'}.")
     for job in jobs:
         if job["status"] not in FINISHED:
             raise Invalid(
@@ -226,6 +235,11 @@ async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Jo
         page = await parts.search.search(replace(query, before=page.next), caller=caller)
         children += page.jobs
     return sorted(children, key=lambda child: child.order)
+
+
+def _was_killed(job: Job, *, below: int) -> bool:
+    shortage = memory_shortage(job)
+    return shortage is not None and shortage.requested < below
 
 
 async def _submit(

@@ -177,6 +177,17 @@ class OverviewService:
             gpus=gpus,
         )
 
+    def largest_memory(self, queue: QueueName, *, caller: Caller) -> int | None:
+        """The MiB of memory of the largest machine that runs jobs of the queue.
+
+        None while the container engine does not answer, without such a machine, and for an unknown queue.
+        """
+        known, cluster = self._catalog.queues_of(caller).get(queue), self._engine.cluster()
+        if known is None or cluster is None:
+            return None
+        machines = cluster.machines.selected(known.environments)
+        return max((machine.resources.memory_mib for machine in machines), default=None)
+
     def machines(self, query: MachineQuery, *, caller: Caller) -> MachinePage:
         """The machines that the query selects, with the jobs that the caller may see. Raises Invalid."""
         return machine_page(self._engine, query, caller=caller)

@@ -13,11 +13,34 @@ async def test_a_failed_job_shows_why_before_all_else(browser):
     script = Script(seconds=0, exit_code=3, output=("cannot read input.csv",))
     job_id = await browser.run("train-17", script=script, until="FAILED")
     page = await browser.open(f"/ui/jobs/{job_id}")
-    assert "exit code 3" in re.search(r'class="why FAILED"[^>]*>(.*?)</p>', page.body)[1]
-    assert "cannot read input.csv" in page.text
+    why = re.search(r'class="why FAILED"[^>]*>(.*?)</div>', page.body, re.DOTALL)[1]
+    assert "exit code 3" in why
+    assert "cannot read input.csv" in why
     assert f"/ui/rerun?job={job_id}" in page.page.links
-    assert f"/ui/submit?like={job_id}" in page.page.links
+    assert f"/ui/submit?like={job_id}" in (await browser.open(f"/ui/rerun?job={job_id}")).page.links
     assert f"/ui/jobs/{job_id}/stop" not in page.page.links
+
+
+async def test_the_last_five_lines_of_a_failed_job_are_beside_its_reason(browser):
+    output = (*(f"line {it}" for it in range(8)), "")
+    job_id = await browser.run(script=Script(seconds=0, exit_code=1, output=output), until="FAILED")
+
+    for headers in ({}, {"X_Fragment": "live"}):
+        page = await browser.open(f"/ui/jobs/{job_id}", **headers)
+        shown = re.search(r'<pre class="last-lines".*?</pre>', page.body, re.DOTALL)[0]
+        assert re.findall(r"line \d", shown) == [f"line {it}" for it in range(3, 8)]
+
+
+async def test_the_cards_of_a_job_are_in_the_order_in_which_they_are_read(browser):
+    first = await browser.run("first")
+    job_id = await browser.run("train-17", script=Script(seconds=0, exit_code=1), until="FAILED")
+    waiting = await browser.submit("waits", dependsOn=[{"jobId": first}], script=ENDLESS)
+
+    cards = ["why", "output", "attempts", "dependencies", "request", "times", "history"]
+    for job, missing in ((job_id, {"dependencies"}), (first, set()), (waiting, {"attempts"})):
+        page = await browser.open(f"/ui/jobs/{job}")
+        assert [it for it in page.page.ids if it in cards] == [it for it in cards if it not in missing]
+        assert "danger" not in page.body
 
 
 async def test_each_attempt_has_its_exit_code_and_a_link_to_its_log(browser):
@@ -192,7 +215,9 @@ async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
     job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
     pages = [await browser.open(f"/ui/jobs/{job_id}"), await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")]
     whole, part = (re.sub(r"\d+ s ago", "", it.body) for it in pages)
-    assert part in whole
+    pieces = re.split(r'(<div id="kept-\w+" data-keep>)\s*(?=</div>)', part)
+    assert len(pieces) == 5
+    assert [it for it in pieces if it not in whole] == []
     assert f"/ui/jobs/{job_id}/log?attempt=1" in part
 
 

@@ -1,6 +1,7 @@
 """The page that submits finished jobs again."""
 
 import asyncio
+import re
 
 import pytest
 
@@ -111,3 +112,53 @@ async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
     assert sentence in page.text
     assert 'value="2"' in page.body
     assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+
+
+KILLED = Script(seconds=0, exit_code=137, out_of_memory=True)
+
+
+async def memory_of(browser, path):
+    """The MiB that a job requests."""
+    container = (await browser.describe(path))["container"]
+    return next(it["value"] for it in container["resourceRequirements"] if it["type"] == "MEMORY")
+
+
+def link_of(page, text):
+    """The path of the link with this text."""
+    return re.search(rf'<a [^>]*href="([^"]*)"[^>]*>{text}</a>', page.body)[1].replace("&amp;", "&")
+
+
+async def test_a_job_that_was_killed_for_memory_is_submitted_again_with_more(browser):
+    old, failed = await browser.run(script=KILLED, until="FAILED"), await ended(browser)
+    page = await browser.open(f"/ui/jobs/{old}")
+    assert "Resubmit with" not in (await browser.open(f"/ui/jobs/{failed}")).text
+
+    form = await browser.form(link_of(page, "Resubmit with 128 MiB"), memory="128m")
+    new = (await browser.post("/ui/rerun", form)).headers["Location"]
+
+    assert (await memory_of(browser, new), (await browser.describe(new))["tags"]["batchq:rerun-of"]) == ("128", old)
+    assert "Resubmit with" not in (await browser.open(f"/ui/jobs/{old}")).text
+
+
+async def test_the_jobs_of_a_group_that_were_killed_for_memory_are_submitted_again_with_more(browser):
+    group = {"batchq:group": "fit"}
+    killed = [await browser.run(script=KILLED, until="FAILED", tags=group) for _ in range(2)]
+    await browser.run(script=Script(seconds=0, exit_code=1), until="FAILED", tags=group)
+    (row,) = (await browser.call("batchq/listgroups", {"groupName": "fit"}))["groups"]
+    path = f"/ui/groups/{row['groupId']}"
+
+    link = link_of(await browser.open(path), "Resubmit the 2 killed for memory with 128 MiB")
+    preview = await browser.open(link)
+    result = await browser.open((await browser.post("/ui/rerun", form_in(preview, memory="128m"))).headers["Location"])
+
+    assert (
+        'name="memory" maxlength="12" autocomplete="off" placeholder="as before; 512m, 4g" value="128m"' in preview.body
+    )
+    assert "2 of 2 jobs submitted again" in result.text
+    new = [it for it in result.page.links if it.startswith("/ui/jobs/") and it.rpartition("/")[2] not in killed]
+    for job_id in new:
+        await browser.wait_for(job_id.rpartition("/")[2], "FAILED")
+        job = await browser.describe(job_id)
+        assert (await memory_of(browser, job_id), job["tags"]["batchq:group"]) == ("128", "fit")
+        assert job["tags"]["batchq:rerun-of"] in killed
+    assert "Resubmit the 2 killed for memory with 256 MiB" in (await browser.open(path)).text

@@ -32,7 +32,7 @@ async function fetchFragment(url, name, etag) {
 
 /** Change `shown` to `fresh`. `before` is what the server sent for `shown`: this script has changed it since. */
 function merge(shown, before, fresh) {
-  if (before.isEqualNode(fresh)) return;
+  if (before.isEqualNode(fresh) || "keep" in (shown.dataset ?? {})) return;
   if (shown.data !== undefined) shown.data = fresh.data; // text
   else {
     for (const { name } of before.attributes) if (!fresh.hasAttribute(name)) shown.removeAttribute(name);
@@ -235,7 +235,6 @@ function showTimes(selector = "time[datetime]") {
 // ---- Clicks: copy buttons, and links with data-dialog, which open the block `dialog` of their page
 
 let copying = null; // the text of the button that was clicked
-
 /** Copy the text of a button, and the ISO form of a time. */
 function onCopy(event) {
   const { anchorNode, focusNode } = getSelection();
@@ -247,7 +246,8 @@ function onCopy(event) {
 }
 
 function copyText(button) {
-  copying = button.dataset.copy;
+  const { copy, copyFrom } = button.dataset; // a text, or the selector of lines
+  copying = copy ?? findAll(`${copyFrom} code`).map((it) => it.textContent).join("\n");
   document.execCommand("copy") || navigator.clipboard?.writeText(copying);
   copying = null;
   flash(button, "copied");

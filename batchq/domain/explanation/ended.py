@@ -32,12 +32,13 @@ from batchq.domain.explanation.started_reasons import (
     TimeLimitReason,
 )
 from batchq.domain.ids import JobId
-from batchq.domain.job import Attempt, AttemptContainer, Job
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.escalation import under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
 from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order, next_step_at
+from batchq.domain.memory_shortage import deciding_container, deciding_reason, lacked_memory
 from batchq.domain.stop_values import StopOrder
 
 _VERBS = {
@@ -151,14 +152,13 @@ def explain_ended(job: Job, neighbours: RelatedJobs, reader: Reader, now: dateti
 
 def outcome_words(attempt: Attempt) -> str:
     """How an attempt ended, as `exit code 1` or `a lack of memory`."""
-    failed = _decisive(attempt)
-    if _reason_of(attempt, failed).startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
+    if lacked_memory(attempt):
         return "a lack of memory"
     if attempt.status_reason == status_reasons.HOST_TERMINATED:
         return "the loss of the host"
     if attempt.exit_code is not None:
         return wording.exit_code(attempt.exit_code)
-    return f"{wording.quoted(_reason_of(attempt, failed) or attempt.status_reason or 'no exit code')}"
+    return f"{wording.quoted(deciding_reason(attempt) or attempt.status_reason or 'no exit code')}"
 
 
 def _succeeded(job: Job) -> Explanation:
@@ -226,8 +226,7 @@ def _dependency_failed(job: Job, reason: str, neighbours: RelatedJobs, reader: R
 
 def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     """The explanation by the last attempt and the container that decided it."""
-    container = _decisive(attempt)
-    reason = _reason_of(attempt, container)
+    container, reason = deciding_container(attempt), deciding_reason(attempt)
     spec = job.spec.container if container is None else task_container_of(job, container).spec
     memory = spec.resources.memory_mib
     figures = _attempts(job) | {
@@ -253,7 +252,7 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
 def _reason_class(attempt: Attempt, reason: str) -> type[Explanation]:
     if attempt.forbidden:
         return ForbiddenReason
-    if reason.startswith(status_reasons.OUT_OF_MEMORY.partition(":")[0]):
+    if lacked_memory(attempt):
         return OutOfMemoryReason
     if status_reasons.HOST_TERMINATED in {attempt.status_reason, reason}:
         return HostLostReason
@@ -262,15 +261,6 @@ def _reason_class(attempt: Attempt, reason: str) -> type[Explanation]:
     if attempt.status_reason == status_reasons.NOT_STARTED:
         return ImageUnavailableReason if reason.startswith(_PULL_FAILED) else NotStartedReason
     return ExitCodeReason
-
-
-def _decisive(attempt: Attempt) -> AttemptContainer | None:
-    """The container that decided the attempt; None: an order ended it first."""
-    return next((container for container in attempt.containers if container.key == attempt.decided_by), None)
-
-
-def _reason_of(attempt: Attempt, container: AttemptContainer | None) -> str:
-    return (None if container is None else container.reason) or attempt.reason or ""
 
 
 def _attempts(job: Job) -> Figures:
