@@ -35,7 +35,7 @@ from batchq.api.console.templates import encoded, environment
 from batchq.api.http.dialect_profiles import RequestFailure
 from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_body, validate_values
 from batchq.api.operations.operation_table import OperationTable
-from batchq.api.operations.operations import Call, Operation, input_shape
+from batchq.api.operations.operations import Call, CallLimit, Operation, input_shape
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.times import EPOCH
@@ -112,11 +112,15 @@ class PageTable(OperationTable):
         """Decorate the handler of a page. `path`: below /ui, in aiohttp's notation."""
         return self._adder("GET", path, permission)
 
-    def post(self, path: str, permission: Permission) -> Callable[[Handler], Handler]:
+    def post(
+        self, path: str, permission: Permission, *, limit: CallLimit | None = None
+    ) -> Callable[[Handler], Handler]:
         """Decorate the handler of a form."""
-        return self._adder("POST", path, permission)
+        return self._adder("POST", path, permission, limit)
 
-    def _adder(self, method: str, path: str, permission: Permission) -> Callable[[Handler], Handler]:
+    def _adder(
+        self, method: str, path: str, permission: Permission, limit: CallLimit | None = None
+    ) -> Callable[[Handler], Handler]:
         def add(handle: Handler) -> Handler:
             shape, is_form = input_shape(handle), method == "POST"
             page = Operation(
@@ -128,6 +132,7 @@ class PageTable(OperationTable):
                 action=f"{method} {UI}{path}",
                 query=None if is_form else shape,
                 body=shape if is_form else None,
+                limit=limit,
             )
             self.operations.append(page)
             return handle

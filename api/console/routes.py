@@ -25,6 +25,7 @@ from batchq.api.console import (
     settings,
     stop_page,
     submit_page,
+    webhook_pages,
 )
 from batchq.api.console.pages import UI, error_page
 from batchq.api.console.templates import STATIC, static_path
@@ -73,6 +74,7 @@ TABLES = tuple(
         hold_pages,
         submit_page,
         rerun_page,
+        webhook_pages,
     )
 )
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 from prometheus_client import Metric
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from batchq.api.metrics.counters import BoundedNames
@@ -26,6 +26,8 @@ class Gauge(Struct, frozen=True, kw_only=True):
     #: The names of its labels.
     labels: tuple[str, ...] = ()
     merge: Merge = Merge.SUM
+    #: Whether the value only grows until the server ends: it is exported as a counter, and its name ends in `_total`.
+    is_counter: bool = False
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -92,6 +94,20 @@ GAUGES = (
         help="The size of all stored logs; absent while it is computed for the first time after a start.",
     ),
     Gauge(name="batchq_feed_number", help="The number of the newest event."),
+    Gauge(
+        name="batchq_webhook_deliveries_total",
+        help="Tries to deliver an event to a webhook: outcome is delivered, rejected, failed or gone.",
+        labels=("outcome",),
+        is_counter=True,
+    ),
+    Gauge(
+        name="batchq_webhook_waiting_events",
+        help="Events that enabled webhooks have not read yet, and events to be delivered again.",
+    ),
+    Gauge(
+        name="batchq_webhook_oldest_failure_seconds",
+        help="For how long the oldest delivery that fails has waited, of enabled webhooks; 0: none fails.",
+    ),
     Gauge(name="batchq_disk_free_bytes", help="Free space of the disk with batchq's data."),
     Gauge(
         name="batchq_info", help="Always 1; the labels describe the server.", labels=("version", "runtime", "instance")
@@ -126,7 +142,8 @@ class GaugeCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for gauge in GAUGES:
-            family = GaugeMetricFamily(gauge.name, gauge.help, labels=gauge.labels)
+            kind = CounterMetricFamily if gauge.is_counter else GaugeMetricFamily
+            family = kind(gauge.name, gauge.help, labels=gauge.labels)
             for labels, value in self._readings.get(gauge.name, {}).items():
                 family.add_metric(labels, value)
             yield family

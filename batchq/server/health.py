@@ -20,6 +20,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import StoreFailed, StoreLost
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
+from batchq.server.webhook_parts import webhook_readings
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
@@ -141,6 +142,7 @@ async def read_gauges(parts: ServerParts) -> Collection[Reading]:
         *_resources(parts),
         *machine_readings(parts.engine),
         *_server(parts),
+        *webhook_readings(parts.webhook_dispatcher, newest=parts.engine.history_feed.last, now=now),
         *(() if stored is None else (Reading(gauge="batchq_logs_bytes", value=stored),)),
     )
 

@@ -8,13 +8,14 @@ since then are delivered once more, with the same ids.
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Caller, Directory, UserName, Visibility
-from batchq.domain.enums import DeliveryKind
+from batchq.domain.enums import DeliveryKind, DeliveryVerdict
 from batchq.domain.webhooks import (
     DeliveryOutcome,
     DeliveryProgress,
@@ -80,6 +81,8 @@ class WebhookDispatcher:
         self._unsaved_event = asyncio.Event()
         self._changing = asyncio.Lock()
         self._sending = ConcurrencyLimit[UserName](at_once=MAX_SENDING, waiting=MAX_WAITING)
+        #: The tries since the start of the server by outcome, without test messages.
+        self.outcomes: Counter[DeliveryVerdict] = Counter()
 
     async def load(self) -> None:
         """Read the stored webhooks. Raises StoreFailed."""
@@ -279,6 +282,7 @@ class WebhookDispatcher:
         if self._suspended() or self._owner_is_gone(webhook) or self._visibility(webhook) != visible:
             return False
         outcome = await self.send(webhook, message)
+        self.outcomes[outcome.verdict] += 1
         jitter = random.uniform(0.9, 1.1)  # noqa: S311 - no secret
         after = after_try(self._progress(webhook), delivery, outcome, now=self._clock.now(), jitter=jitter)
         self._set_progress(webhook.id, after)

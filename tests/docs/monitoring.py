@@ -87,6 +87,13 @@ PANELS = (
     ("Events", "short", ("rate(batchq_feed_number[5m])", "events/s")),
     ("Requests that wait for changes", "short", ("batchq_watchers", "waiting")),
     (
+        "Webhooks",
+        "short",
+        ("sum by (outcome) (increase(batchq_webhook_deliveries_total[5m]))", "{{outcome}}"),
+        ("batchq_webhook_waiting_events", "waiting events"),
+        ("batchq_webhook_oldest_failure_seconds", "oldest failure, seconds"),
+    ),
+    (
         "Server",
         "short",
         ("batchq_engine_up", "engine up"),
@@ -151,6 +158,13 @@ RULES = (
         "5m",
         "warning",
         "The disk with batchq's data has less than 1 GiB left.",
+    ),
+    (
+        "BatchqWebhookFails",
+        "batchq_webhook_oldest_failure_seconds > 3600",
+        "5m",
+        "warning",
+        "A webhook has failed for more than an hour: `batchq webhook list` shows why.",
     ),
     (
         "BatchqLoopLate",

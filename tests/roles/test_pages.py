@@ -15,7 +15,7 @@ import pytest
 from batchq.api.console.pages import UI
 from batchq.api.console.routes import TABLES
 from tests.roles.resources import absent
-from tests.roles.rows import ALL, CHANGE, REACH, SHARED, USE, WHOSE, Cells
+from tests.roles.rows import ALL, CHANGE, OWN, REACH, SHARED, USE, WHOSE, Cells
 
 INVOCATION = {"invocation": "0b0e6d0c-6dd6-47ff-a5f6-b0eb4e9f7ea6"}
 ORDER = INVOCATION | {"state": "another state", "reason": "the matrix", "order": "CANCEL"}
@@ -56,6 +56,17 @@ ROWS = {
     "POST /stop": PageRow(cells=ALL, form=INVOCATION | {"kind": "CANCEL", "queue": "still", "reason": "the matrix"}),
     "GET /submit": PageRow(query="?like={job}"),
     "POST /submit": PageRow(form=INVOCATION | {"like": "{job}", "definition": "none"}),
+    "GET /webhooks": PageRow(cells=ALL),
+    "GET /webhooks/new": PageRow(cells=ALL),
+    "POST /webhooks/new": PageRow(cells=ALL, form=INVOCATION | {"name": "hook", "url": "https://127.0.0.1"}),
+    "GET /webhooks/{id}": PageRow(kind="webhook"),
+    "GET /webhooks/{id}/delete": PageRow(kind="webhook"),
+    "POST /webhooks/{id}/delete": PageRow(kind="webhook", changes=True),
+    **{
+        f"POST /webhooks/{{id}}/{order}": PageRow(kind="webhook")
+        for order in ("test", "enable", "disable", "redeliver")
+    },
+    "POST /webhooks/{id}/rotate": PageRow(kind="webhook", cells=OWN),
     "GET /rerun": PageRow(query="?job={job}"),
     "POST /rerun": PageRow(form=INVOCATION | {"job": "{job}"}),
     **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},

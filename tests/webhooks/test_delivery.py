@@ -20,6 +20,7 @@ from batchq.domain.webhooks import (
     PendingDelivery,
     after_try,
 )
+from batchq.server.webhook_parts import webhook_readings
 from tests.support.builders import ADMIN, NOON, job, moment
 from tests.webhooks.board import AWAY, EVERYTHING, GONE, OK, REJECTED, group_end, number_of
 
@@ -425,3 +426,24 @@ async def test_the_selection_is_the_same_for_stored_events(board):
     await board.until(lambda: board.progress(webhook).position == numbers[-1])
 
     assert board.numbers == numbers[:2]
+
+
+async def test_the_metrics_count_tries_and_what_waits(board):
+    webhook = await board.webhook()
+    board.sender.answer = lambda request: OK if len(board.sender.requests) == 1 else AWAY
+    numbers = await board.events(3)
+    await board.start()
+    await board.until(lambda: board.progress(webhook).failing_since is not None)
+
+    since, now = board.progress(webhook).failing_since, board.clock.now() + timedelta(hours=1)
+    readings = webhook_readings(board.dispatcher, newest=board.feed.last, now=now)
+    values = {" ".join((reading.gauge, *reading.labels)): reading.value for reading in readings}
+
+    assert values == {
+        "batchq_webhook_deliveries_total delivered": 1,
+        "batchq_webhook_deliveries_total rejected": 0,
+        "batchq_webhook_deliveries_total failed": 1,
+        "batchq_webhook_deliveries_total gone": 0,
+        "batchq_webhook_waiting_events": len(numbers) - 1,
+        "batchq_webhook_oldest_failure_seconds": (now - since).total_seconds(),
+    }
