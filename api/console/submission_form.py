@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from batchq.api.console.forms import Form
+from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG
 from batchq.domain.quantities import count_of, is_vcpus, mib_of
 from batchq.domain.times import duration_of
 from batchq.errors import Invalid
@@ -18,6 +19,7 @@ from batchq.services.client_requests import LIKE, ORIGIN_TAGS, Request, short_na
 MAX_JOB_NAME = 128
 N_TO_N = "n2n"
 SUBMIT = "submit"
+GROUP_TAGS = frozenset({GROUP_TAG, SIZE_TAG, MAX_RUNNING_TAG, MAX_FAILED_TAG})
 #: The members of a request that fields of the form set.
 _OWN_MEMBERS = frozenset(
     {"jobName", "jobQueue", "jobDefinition", "containerOverrides", "arrayProperties", "dependsOn", "retryStrategy"}
@@ -56,6 +58,13 @@ class SubmissionForm(Form):
     priority: Word = ""
     share: Word = ""
     tags: Lines = ""
+    #: Of an image: `HOST:PATH` or `HOST:PATH:ro` on each line.
+    volumes: Lines = ""
+    group: Word = ""
+    #: `NAME=a,b` or `NAME=1..5` on each line: a job is submitted for each combination.
+    grid: Lines = ""
+    max_running: Word = ""
+    max_failed: Word = ""
 
     def words(self) -> list[str]:
         """The command, split as a shell splits it. Raises Invalid."""
@@ -76,15 +85,17 @@ class SubmissionForm(Form):
             "jobQueue": self.queue,
             "jobDefinition": self.definition,
             "containerOverrides": self._overrides(),
-            "arrayProperties": self.array and {"size": _count(self.array, "array size")},
+            "arrayProperties": self.array and {"size": count_field(self.array, "array size")},
             "dependsOn": [_dependency(part) for part in self.after.replace(",", " ").split()],
             "retryStrategy": self._retry(base.get("retryStrategy", {})),
-            "timeout": self.time and {"attemptDurationSeconds": _seconds(self.time)},
-            "tags": dict(_pairs(self.tags, "tag")) | ({LIKE: self.like} if self.like else {}),
+            "timeout": self.time and {"attemptDurationSeconds": duration_field(self.time)},
+            "tags": dict(pairs_field(self.tags, "tag")) | ({LIKE: self.like} if self.like else {}),
             "shareIdentifier": self.share,
         }
         if self.priority:
-            members["schedulingPriorityOverride"] = 0 if self.priority == "0" else _count(self.priority, "priority")
+            members["schedulingPriorityOverride"] = (
+                0 if self.priority == "0" else count_field(self.priority, "priority")
+            )
         kept = {member: value for member, value in base.items() if member not in _OWN_MEMBERS}
         return kept | {member: value for member, value in members.items() if value or value == 0}
 
@@ -93,13 +104,15 @@ class SubmissionForm(Form):
 
     def _overrides(self) -> Request:
         amounts = {
-            "VCPU": self.vcpus and _vcpus(self.vcpus),
-            "MEMORY": self.memory and str(_mib(self.memory)),
-            "GPU": self.gpus and str(_count(self.gpus, "number of GPUs")),
+            "VCPU": self.vcpus and vcpus_field(self.vcpus),
+            "MEMORY": self.memory and str(memory_field(self.memory)),
+            "GPU": self.gpus and str(count_field(self.gpus, "number of GPUs")),
         }
         found: Request = {
             "command": self.words(),
-            "environment": [{"name": name, "value": value} for name, value in _pairs(self.environment, "variable")],
+            "environment": [
+                {"name": name, "value": value} for name, value in pairs_field(self.environment, "variable")
+            ],
             "resourceRequirements": [{"type": kind, "value": value} for kind, value in amounts.items() if value],
         }
         return {member: value for member, value in found.items() if value}
@@ -107,7 +120,7 @@ class SubmissionForm(Form):
     def _retry(self, before: Mapping[str, Any]) -> Request:
         """The retry strategy with the typed number of attempts. Rules of the copied job are kept."""
         others = {member: value for member, value in before.items() if member != "attempts"}
-        return others | ({"attempts": _count(self.retry, "number of attempts")} if self.retry else {})
+        return others | ({"attempts": count_field(self.retry, "number of attempts")} if self.retry else {})
 
 
 def fields_of(request: Mapping[str, Any]) -> dict[str, str]:
@@ -164,7 +177,12 @@ def batchq_command(form: SubmissionForm, request: Mapping[str, Any]) -> str:
         ("--time", request.get("timeout") and f"{request['timeout']['attemptDurationSeconds']}s"),
         ("--priority", request.get("schedulingPriorityOverride")),
         ("--share", request.get("shareIdentifier")),
-        *(("--tag", f"{name}={value}") for name, value in request.get("tags", {}).items()),
+        *(("--tag", f"{name}={value}") for name, value in request.get("tags", {}).items() if name not in GROUP_TAGS),
+        *(("-v", line.strip()) for line in form.volumes.splitlines() if line.strip()),
+        *(("--each", line.strip()) for line in form.grid.splitlines() if line.strip()),
+        ("--group", form.group or None),
+        ("--max-running", form.max_running or None),
+        ("--max-failed", form.max_failed or None),
     ]
     source = [form.image] if form.image else ["-d", form.definition]
     given = [str(word) for flag, value in flags if value is not None for word in (flag, value)]
@@ -174,39 +192,43 @@ def batchq_command(form: SubmissionForm, request: Mapping[str, Any]) -> str:
 
 def amounts_overrides(*, vcpus: str, memory: str) -> Request:
     """The containerOverrides for amounts as they were typed; empty without any. Raises Invalid."""
-    amounts = {"VCPU": vcpus and _vcpus(vcpus), "MEMORY": memory and str(_mib(memory))}
+    amounts = {"VCPU": vcpus and vcpus_field(vcpus), "MEMORY": memory and str(memory_field(memory))}
     given = [{"type": kind, "value": value} for kind, value in amounts.items() if value]
     return {"containerOverrides": {"resourceRequirements": given}} if given else {}
 
 
-def _count(text: str, what: str) -> int:
+def count_field(text: str, what: str) -> int:
+    """The whole number. Raises Invalid."""
     number = count_of(text)
     if number is None:
         raise Invalid(f"The {what} must be a whole number of at least 1.")
     return number
 
 
-def _vcpus(text: str) -> str:
+def vcpus_field(text: str) -> str:
+    """The number of vCPUs. Raises Invalid."""
     if not is_vcpus(text):
         raise Invalid("The vCPUs must be a number, for example 2 or 0.5.")
     return text
 
 
-def _mib(text: str) -> int:
+def memory_field(text: str) -> int:
+    """The MiB of a size of memory. Raises Invalid."""
     size = mib_of(text)
     if size is None:
         raise Invalid("The memory must be a size, for example 512m or 4g.")
     return size
 
 
-def _seconds(text: str) -> int:
+def duration_field(text: str) -> int:
+    """The seconds of a duration. Raises Invalid."""
     length = duration_of(text.strip().lower())
     if length is None:
         raise Invalid("The time limit must be a duration, for example 90s, 15m, 1h30m or 2d.")
     return ceil(length.total_seconds())
 
 
-def _pairs(text: str, what: str) -> list[tuple[str, str]]:
+def pairs_field(text: str, what: str) -> list[tuple[str, str]]:
     """The lines `NAME=VALUE`; empty lines are skipped. Raises Invalid."""
     found: dict[str, str] = {}
     for line in text.splitlines():

@@ -1,16 +1,20 @@
 """The page that submits a job: from a job definition, from an image, or like an existing job."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from batchq.api.console.forms import new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.submission_errors import field_errors, field_of
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
+from batchq.api.console.submission_group import group_id, jobs_of, volumes_of
 from batchq.api.http.http import RequestQuery
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.ids import job_path
 from batchq.errors import Invalid, NotFound
 from batchq.services.client_requests import (
@@ -26,8 +30,11 @@ from batchq.services.client_requests import (
     image_definition_name,
     repeat,
 )
+from batchq.services.sweep_requests import SweepMember
 
 MAX_DESCRIBED = 100  # jobs of one request
+MAX_REVISIONS = 500  # job definitions of the list
+AT_ONCE = 16  # requests at the same time
 
 pages = PageTable()
 
@@ -59,21 +66,18 @@ async def post_submit(parts: Parts, visit: Call[SubmissionForm]) -> PageAnswer:
         return await _page(parts, form, caller, error=error, status=status)
 
     async def order() -> str:
-        request = await _request(parts.batch, form, caller)
+        members = await _members(parts.batch, form, caller)
         if "\n".join(await _authors(parts.batch, form, caller)) != "\n".join(form.authors.splitlines()):
             raise Invalid("Other users wrote what this job runs: submit it again if you want to run it.")
-        if form.image:
-            request["jobDefinition"] = await _registered(parts.batch, form.image, caller)
-        job = await _call(parts.batch, "SubmitJob", request, caller, form.invocation)
-        return job_path(job["jobId"])
+        return await _submit(parts.batch, form, members, caller)
 
     if form.action == SUBMIT:
         return await give_order(parts, caller, form, order, show_again)
     try:
-        request, warning = await _checked(parts.batch, form, caller)
+        members, warning = await _checked(parts.batch, form, caller)
     except Invalid as why:
         return await show_again(str(why), HTTPStatus.BAD_REQUEST)
-    return await _page(parts, form, caller, request=request, warning=warning)
+    return await _page(parts, form, caller, members=members, warning=warning)
 
 
 async def _page(
@@ -81,29 +85,41 @@ async def _page(
     form: SubmissionForm,
     caller: Caller,
     *,
-    request: Request | None = None,
+    members: Sequence[SweepMember] = (),
     warning: str = "",
     error: str = "",
     status: HTTPStatus = HTTPStatus.OK,
 ) -> Page:
-    """`request`: that of a form whose check found no error; None: the form was not checked.
+    """`members`: the jobs of a form whose check found no error; empty: the form was not checked.
 
     `warning`: why no compute environment could hold the job; empty: one could.
     """
     like = await find_documents(parts.batch, [form.like] if form.like else [], caller)
+    request = members[0].request if members else {}
+    marks = (dict(field_errors(form)) or {field_of(error): error}) if error else {}
     values = {
         "authors": await _authors(parts.batch, form, caller),
         "form": form,
-        "error": error,
+        "error": "" if marks and "" not in marks else error,
+        "marks": marks,
         "warning": warning,
+        "definitions": await _definition_names(parts, caller),
         "queues": sorted(parts.catalog.queues_of(caller)),
         "one_container": all(map(has_one_container, like)),
-        "checked": request is not None,
-        "words": [] if request is None else request.get("containerOverrides", {}).get("command", []),
-        "aws_command": "" if request is None else aws_command(request),
-        "batchq_command": "" if request is None else batchq_command(form, request),
+        "jobs": len(members),
+        "words": request.get("containerOverrides", {}).get("command", []),
+        "aws_command": aws_command(request) if members else "",
+        "batchq_command": batchq_command(form, await _request(parts.batch, form, caller)) if members else "",
     }
     return Page(template="submit.html", title="Submit a job", values=values, status=status)
+
+
+async def _definition_names(parts: Parts, caller: Caller) -> list[str]:
+    """The names of the definitions that the caller may use, of the first MAX_REVISIONS ACTIVE revisions."""
+    found = await parts.catalog.definitions.page(
+        name=None, status=DefinitionStatus.ACTIVE.value, limit=MAX_REVISIONS, after=None, caller=caller
+    )
+    return list(dict.fromkeys(definition.ref.name for definition in found))
 
 
 async def _authors(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> list[str]:
@@ -142,14 +158,47 @@ async def _request(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> R
     return form.to_request(base)
 
 
-async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> tuple[Request, str]:
-    """The request and its warning, after a check that changes nothing; the warning may be empty. Raises Invalid."""
-    request, definition = await _request(batch, form, caller), None
+async def _members(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> list[SweepMember]:
+    """The jobs of the form. Raises Invalid; the page shows the error of each field."""
+    for error in field_errors(form).values():
+        raise Invalid(error)
+    return jobs_of(form, await _request(batch, form, caller))
+
+
+async def _checked(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> tuple[list[SweepMember], str]:
+    """The jobs and the warning of the first, after a check that changes nothing. Raises Invalid."""
+    members, definition = await _members(batch, form, caller), None
     if form.image:
-        properties = container_properties(image=form.image, volumes=(), user=None)
-        request["jobDefinition"] = image_definition_name(form.image, properties)
-        definition = image_definition(request["jobDefinition"], properties)
-    return request, await batch.check_submission(request, definition=definition, caller=caller) or ""
+        properties = container_properties(image=form.image, volumes=volumes_of(form), user=None)
+        name = image_definition_name(form.image, properties)
+        definition = image_definition(name, properties)
+        members = [member.with_members_of({"jobDefinition": name}) for member in members]
+    return members, await batch.check_submission(members[0].request, definition=definition, caller=caller) or ""
+
+
+async def _submit(batch: BatchCalls, form: SubmissionForm, members: Sequence[SweepMember], caller: Caller) -> str:
+    """Submit the jobs, and return the path of the page of the job or of the group. Raises Invalid.
+
+    A repeated form submits the jobs that an error left out.
+    """
+    if form.image:
+        name = await _registered(batch, form, caller)
+        members = [member.with_members_of({"jobDefinition": name}) for member in members]
+    first = await _call(batch, "SubmitJob", members[0].request, caller, members[0].invocation)
+    limit = asyncio.Semaphore(AT_ONCE)
+
+    async def submit(member: SweepMember) -> None:
+        async with limit:
+            await _call(batch, "SubmitJob", member.request, caller, member.invocation)
+
+    outcomes = await asyncio.gather(*map(submit, members[1:]), return_exceptions=True)
+    errors = [outcome for outcome in outcomes if outcome is not None]
+    if errors and isinstance(errors[0], Invalid):
+        raise Invalid(f"{len(members) - len(errors)} of {len(members)} jobs were submitted: {errors[0]}")
+    if errors:
+        raise errors[0]
+    group = group_id(members[0].request, caller.owner) if len(members) > 1 else None
+    return job_path(first["jobId"]) if group is None else f"/ui/groups/{group}"
 
 
 async def _base(batch: BatchCalls, job_id: str, caller: Caller) -> Request:
@@ -176,9 +225,10 @@ async def described_definition(batch: BatchCalls, arn: str, caller: Caller) -> C
     return next(iter(found["jobDefinitions"]), {})
 
 
-async def _registered(batch: BatchCalls, image: str, caller: Caller) -> str:
+async def _registered(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> str:
     """The `name:revision` of the definition for an image, which is registered if it does not exist. Raises Invalid."""
-    properties = container_properties(image=image, volumes=(), user=None)
+    image, volumes = form.image, volumes_of(form)
+    properties = container_properties(image=image, volumes=volumes, user=None)
     try:
         return await _find_or_register(batch, image_definition_name(image, properties), properties, caller)
     except Invalid:  # the name belongs to a user of another account, or the image is not allowed

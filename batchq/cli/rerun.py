@@ -27,7 +27,7 @@ from batchq.cli.server_requests import (
     fetch_jobs,
     fetch_rows,
 )
-from batchq.cli.sweep import DEFAULT_REQUESTS, SweepMember, submit_sweep
+from batchq.cli.sweep import DEFAULT_REQUESTS, submit_sweep
 from batchq.cli.tables import json_of
 from batchq.domain.enums import FINISHED, Status
 from batchq.errors import UsageError
@@ -40,6 +40,7 @@ from batchq.services.client_requests import (
     select_failed,
     with_changes,
 )
+from batchq.services.sweep_requests import SweepMember
 from batchq.system.escapes import escape
 
 MAX_JOBS = 10_000  # jobs of one command

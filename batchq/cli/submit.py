@@ -29,7 +29,7 @@ from batchq.cli.server_requests import (
     send_definition,
     send_submission,
 )
-from batchq.cli.sweep import DEFAULT_REQUESTS, expand, read_axes, submit_sweep
+from batchq.cli.sweep import DEFAULT_REQUESTS, read_axes, submit_sweep
 from batchq.cli.tables import json_of
 from batchq.cli.webhooks import require_own_webhook
 from batchq.domain.ids import short_id
@@ -44,6 +44,7 @@ from batchq.services.client_requests import (
     image_definition_name,
     short_name,
 )
+from batchq.services.sweep_requests import expand
 
 DEFAULT_QUEUE = "default"
 MAX_OVERRIDES = 8192  # AWS: characters of a job's command and environment as JSON

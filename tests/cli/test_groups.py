@@ -8,8 +8,9 @@ import pytest
 
 from batchq.cli.main import main
 from batchq.cli.progress import JobProgress, bar, summary_line
-from batchq.cli.sweep import expand, read_axes
+from batchq.cli.sweep import read_axes
 from batchq.errors import UsageError
+from batchq.services.sweep_requests import expand
 from tests.console.conftest import console_of
 
 FAST = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0}]')

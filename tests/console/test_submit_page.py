@@ -166,3 +166,73 @@ async def test_the_audit_log_names_the_operations_of_the_api(browser):
     await submitted(browser, image="busybox")
     operations = {it["operation"] for it in (await browser.call("batchq/listaudit", {}))["records"]}
     assert {"SubmitJob", "RegisterJobDefinition"} <= operations
+
+
+async def test_a_grid_is_a_group_of_jobs_with_their_values(browser):
+    await browser.submit("first")
+    fields = {"definition": "simple", "name": "fit", "command": "train {lr} {seed}", "maxRunning": "3"}
+    form = new_form(**fields, grid="lr=0.1,0.01\r\nseed=1..2\r\n")
+
+    checked = await browser.post("/ui/submit", form | {"action": "check"}, status=200)
+    answers = [await browser.post("/ui/submit", form) for _ in range(2)]
+
+    assert "The grid has 4 jobs." in checked.text
+    command = shlex.split(html.unescape(re.search('id="batchq-command">(.*?)</pre>', checked.body)[1]))
+    assert [command[at + 1] for at, it in enumerate(command) if it == "--each"] == ["lr=0.1,0.01", "seed=1..2"]
+    assert command[command.index("--max-running") :][:2] == ["--max-running", "3"]
+    (path,) = {it.headers["Location"] for it in answers}
+    page = await browser.open(path)
+    assert "4 jobs" in page.text
+    assert "at most 3 run at the same time" in page.text
+    jobs = [await browser.describe(it) for it in page.page.links if re.fullmatch("/ui/jobs/[0-9a-f-]{36}", it)]
+    assert sorted(it["container"]["command"] for it in jobs) == [
+        ["train", lr, seed] for lr in ("0.01", "0.1") for seed in ("1", "2")
+    ]
+    assert {"name": "lr", "value": "0.1"} in jobs[0]["container"]["environment"] + jobs[-1]["container"]["environment"]
+
+
+async def test_a_job_of_a_group_and_the_volumes_of_an_image(browser):
+    job = await submitted(browser, image="busybox", group="fit", volumes="/data:/mnt:ro\r\n/tmp:/tmp")
+
+    assert job["tags"]["batchq:group"] == "fit"
+    container = job["container"]
+    assert [it["host"]["sourcePath"] for it in container["volumes"]] == ["/data", "/tmp"]
+    assert [(it["containerPath"], it.get("readOnly", False)) for it in container["mountPoints"]] == [
+        ("/mnt", True),
+        ("/tmp", False),
+    ]
+
+
+WRONG_FIELDS = [
+    ({"memory": "much", "vcpus": "x", "grid": "lr"}, {"memory", "vcpus", "grid"}),
+    ({"queue": "none"}, {"queue"}),
+    ({"definition": "none"}, {"definition"}),
+    ({"name": "a b"}, {"name"}),
+    ({"array": "1"}, {"array"}),
+    ({"volumes": "/a:/b"}, {"volumes"}),
+    ({"maxRunning": "3"}, {"max_running"}),
+    ({"grid": "seed=1..1001"}, {"grid"}),
+    ({"grid": "a=1\na=2"}, {"grid"}),
+    ({"grid": "a=1", "array": "3"}, {"grid"}),
+    ({"group": "a b"}, {"group"}),
+    ({"after": "11111111-1111-1111-1111-111111111111"}, {"after"}),
+    ({"retry": "11"}, {"retry"}),
+    ({"share": "x"}, {"share"}),
+]
+
+
+async def test_each_wrong_field_is_marked(browser):
+    await browser.submit("first")
+
+    for fields, marked in WRONG_FIELDS:
+        page = await browser.post("/ui/submit", new_form(**{"definition": "simple"} | fields), status=400)
+        assert set(re.findall(r'id="(\w+)"[^>]*aria-invalid="true"', page.body)) == marked, fields
+        assert {f"{it}-error" for it in marked} <= set(page.page.ids)
+
+    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+
+
+async def test_the_definitions_are_a_list(browser):
+    await browser.submit("first")
+
+    assert '<option value="simple"></option>' in (await browser.open("/ui/submit")).body
