@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.pages import Page, PageTable
+from batchq.api.console.runs_of_rows import active_rows
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -57,7 +58,7 @@ async def environments_page(parts: Parts, visit: Call[EnvironmentsQuery]) -> Pag
     visible = parts.catalog.queues_of(caller)
     values = {
         "environments": environments,
-        "jobs": {name: [job for job in found.jobs if _environment(job) == name] for name in names},
+        "jobs": {name: active_rows(job for job in found.jobs if _environment(job) == name) for name in names},
         "more": found.next is not None,
         "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,

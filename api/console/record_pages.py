@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from batchq.api.console.job_filters import milliseconds_at
 from batchq.api.console.job_words import entry_words
 from batchq.api.console.pages import Page, PageTable
+from batchq.api.console.runs_of_rows import audit_rows, event_rows, order_reason
 from batchq.api.http.http import Word
 from batchq.api.http.page_tokens import TokenQuery
 from batchq.api.operations.operations import Call
@@ -61,7 +62,7 @@ async def events_page(parts: Parts, visit: Call[EventsQuery]) -> Page:
     values = {
         "query": query,
         "filters": filters,
-        "events": found,
+        "events": event_rows(found),
         "words": entry_words,
         "queues": sorted(parts.catalog.queues_of(caller)),
         "statuses": list(Status),
@@ -110,9 +111,14 @@ async def audit_page(parts: Parts, visit: Call[AuditPageQuery]) -> Page:
     job = None if query.job is None else JobId(query.job)
     found = await parts.audit.records(wanted, job=job, caller=visit.caller)
     older = parts.tokens.make(token_query, audit_position(found[-1])) if len(found) == PER_PAGE else None
+    rows = audit_rows(audit_record.record for audit_record in found)
+    ids = list(dict.fromkeys(job_id for row in rows for job_id in row.jobs))
+    jobs = {each.id: each for each in await parts.jobs.describe(ids, caller=visit.caller)}
     values = {
         "query": query,
-        "records": [audit_record.record for audit_record in found],
+        "rows": rows,
+        "jobs": jobs,
+        "reason": lambda row: order_reason(row.record, jobs.get(row.jobs[0])) if len(row.jobs) == 1 else "",
         "older": None if older is None else f"/ui/audit?{urlencode(query.filters | {'page': older})}",
         "newest": f"/ui/audit?{urlencode(query.filters)}",
     }

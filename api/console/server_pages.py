@@ -1,5 +1,7 @@
 """The pages of the whole server: the overview of queues, capacity and failures; its health and its settings."""
 
+from collections.abc import Mapping
+
 from msgspec import to_builtins
 
 from batchq.api.console.job_words import tab_title
@@ -9,6 +11,8 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.doctor.server import health_findings
 from batchq.domain.access.accounts import Permission
+
+INTERNAL = frozenset({"--survey-every"})  # settings that no operator changes
 
 pages = PageTable()
 
@@ -38,11 +42,20 @@ async def without_slash(_: Parts, visit: Call[None]) -> Redirect:  # noqa: ARG00
 
 @pages.get("/system", Permission.SELF)
 async def system_page(parts: Parts, visit: Call[None]) -> Page:
-    """The health report, as /healthz has it. Only operators see the settings, and descriptions of failures."""
+    """The health report, as /healthz has it, and facts of the server.
+
+    Only operators see the settings, the disk and descriptions of failures.
+    """
     sees_all, report = visit.caller.reaches_all, await parts.monitoring.health()
     report = report if sees_all else report.without_errors()
+    queues = await parts.overviews.queues(caller=visit.caller)
+    loops = sorted((report.loops or {}).items())
     values = {
         "report": report,
+        "facts": await parts.monitoring.facts(),
+        "sees_all": sees_all,
+        "running": sum(queue.running for queue in queues),
+        "waiting": sum(queue.waiting for queue in queues),
         "parts": {
             "Database": report.store,
             "Container engine": report.engine,
@@ -52,7 +65,19 @@ async def system_page(parts: Parts, visit: Call[None]) -> Page:
             "Capture of logs": report.logs,
             "Event loop": report.event_loop,
         },
+        "loops": loops,
+        "restarted": [(name, state) for name, state in loops if state != "ok"],
         "findings": list(health_findings(to_builtins(report))),
-        "settings": parts.system_settings if sees_all else {},
+        "settings": _setting_words(parts.system_settings) if sees_all else {},
     }
     return Page(template="system.html", title="System", values=values)
+
+
+def _setting_words(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings by the words of their flags, as `Retention days`; empty values are left out."""
+    words = {"True": "yes", "False": "no"}
+    return {
+        flag.removeprefix("--").replace("-", " ").capitalize(): words.get(value, value)
+        for flag, value in settings.items()
+        if value and flag not in INTERNAL
+    }

@@ -65,10 +65,27 @@ class BatchCalls(Protocol):
         """
 
 
+class ServerFacts(Struct, frozen=True, kw_only=True):
+    """What an operator asks first about a server."""
+
+    started_at: datetime
+    #: Names and versions of the container engines, as `docker 27.1.1`; empty while none has answered.
+    engines: tuple[str, ...]
+    #: The version of the schema of the database.
+    schema: int
+    #: Bytes of the database and its write-ahead log.
+    database_bytes: int
+    #: Bytes of all stored logs; None while they are counted for the first time.
+    log_bytes: int | None
+    #: Free bytes of the disk with the data; None: they could not be read.
+    free_bytes: int | None
+
+
 class Monitoring(Struct, frozen=True, kw_only=True):
     """The state of the server, for operators and supervisors."""
 
     health: Callable[[], Awaitable[HealthReport]]
+    facts: Callable[[], Awaitable[ServerFacts]]
     #: Whether the process works; if not, a supervisor should restart it.
     is_alive: Callable[[], Awaitable[bool]]
     #: Whether requests should be sent to the server.

@@ -33,6 +33,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     max_nodes: int | None = None
     #: The container engine, such as `docker`.
     engine: ContainerEngineName = ContainerEngineName("")
+    #: The version of the engine; empty: not known.
+    engine_version: str = ""
     #: Whether that is the first engine of the server, which environments select that name no engine.
     is_of_first_engine: bool = True
     #: Whether its engine does not answer, so that a survey does not list its containers.
@@ -111,6 +113,6 @@ def usable_machine(machine: Machine) -> Machine:
     return machine if machine.is_enforced else replace(machine, resources=usable(machine.resources))
 
 
-def one_machine(resources: Resources, engine: str = "") -> tuple[Machine, ...]:
+def one_machine(resources: Resources, engine: str = "", version: str = "") -> tuple[Machine, ...]:
     """The machines of an engine that has exactly one."""
-    return (Machine(name=LOCAL, resources=resources, engine=ContainerEngineName(engine)),)
+    return (Machine(name=LOCAL, resources=resources, engine=ContainerEngineName(engine), engine_version=version),)

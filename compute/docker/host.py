@@ -23,9 +23,11 @@ from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_e
 from batchq.compute.docker.inspection import labels_of, member, parse_survey, reply_rows, state_of, time_of
 from batchq.doctor.facts import DiskSpace, RuntimeFacts, RuntimeFault, UnavailableRuntime
 from batchq.domain.container import Resources
+from batchq.domain.machines import Machine, one_machine
 from batchq.errors import RuntimeUnknown, StartImpossible
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, Inspection, RuntimeIdentity
+from batchq.settings import Runtime
 
 ENDED_STATES = frozenset({ContainerState.EXITED, ContainerState.GOING})
 
@@ -39,15 +41,16 @@ RESOURCE_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "t
 DEFAULT_ADDRESS = "its usual address"
 
 
-def capacity(client: Client) -> Resources:
-    """All resources of the machine; GPUs only if the engine has the NVIDIA runtime."""
+def machines(client: Client) -> tuple[Machine, ...]:
+    """The machine, with all its resources; GPUs only if the engine has the NVIDIA runtime."""
     machine: object = client.info()
     runtimes = member(machine, "Runtimes", of=object)
-    return Resources(
+    resources = Resources(
         millicpus=member(machine, "NCPU", of=int) * 1000,
         memory_mib=member(machine, "MemTotal", of=int) // MIB,
         gpus=gpu_count() if "nvidia" in str(runtimes) else 0,
     )
+    return one_machine(resources, Runtime.DOCKER, member(machine, "ServerVersion", of=str))
 
 
 def identity(client: Client) -> RuntimeIdentity:

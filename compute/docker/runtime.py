@@ -29,12 +29,11 @@ from batchq.compute.secrets import NO_SECRETS, Secrets
 from batchq.compute.shared import SingleFlight
 from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
-from batchq.domain.machines import Machine, one_machine
+from batchq.domain.machines import Machine
 from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
-from batchq.settings import Runtime
 
 CLOSE_SWEEP_TIMEOUT = 2.0  # seconds: the timeout for removing unused networks at close
 
@@ -157,7 +156,7 @@ class DockerRuntime:
         return await self._use_reader.measure(containers, at)
 
     async def machines(self) -> tuple[Machine, ...]:
-        return one_machine(await self._pools.run("survey", host.capacity), Runtime.DOCKER)
+        return await self._pools.run("survey", host.machines)
 
     async def lost_before(self) -> datetime | None:
         return await self._pools.run("survey", lambda _: self._lost_before())

@@ -178,12 +178,37 @@ async def test_older_events_are_on_the_next_page(browser):
     assert "There are no older events." in (await browser.open("/ui/events?before=1")).text
 
 
+async def test_equal_rows_of_children_and_of_submissions_become_one(browser):
+    array = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 40})
+    await browser.wait_for(f"{array}:1", "RUNNING")
+    job = {"jobQueue": "default", "jobDefinition": "simple"}
+    others = [(await browser.call("submitjob", job | {"jobName": f"short-{it}"}))["jobId"] for it in range(3)]
+    await browser.call("terminatejob", {"jobId": others[0], "reason": "enough of it"})
+
+    events = await browser.open(f"/ui/events?job={array}&state=RUNNABLE")
+    environments = await browser.open("/ui/environments")
+    audit = await browser.open("/ui/audit")
+
+    assert "sweep : 40 children, 0 to 39" in events.text
+    assert re.search(r"sweep : \d+ children ▶ RUNNING", environments.text)
+    assert f"/ui/jobs/{array}/children?state=RUNNING" in environments.page.links
+    assert "SubmitJob 4 jobs short-2" in re.sub(r" [0-9a-f]{8} ", " ", audit.text)
+    assert {f"/ui/jobs/{it}" for it in others} <= set(audit.page.links)
+    assert re.search(r"TerminateJob short-0 \w+ \w+ enough of it", audit.text)
+
+
 # -------------------------------------------------------------------------------------------------------------- system
 async def test_the_system_page_shows_health_and_settings_without_files_of_secrets(browser):
     page = await browser.open("/ui/system")
     assert "is ok. Jobs start as soon as there is capacity for them." in page.text
     assert "Container engine ok" in page.text
-    assert "--retention-days 30" in page.text
+    assert "Retention days 30" in page.text
+    assert not {"False", "--survey-every", "30.0"} & set(page.page.words)
+    assert re.search(
+        r"Running for \d+ s, since .* Containers simulated Jobs 0 running, 0 waiting Disk .* free", page.text
+    )
+    assert re.search(r"Schema version \d+ Instance \w+ Health Database ok", page.text)
+    assert re.search(r"(\d+) of \1 background loops ok", page.text)
     assert "secrets" not in page.text
     assert "What to do" not in page.text
 
