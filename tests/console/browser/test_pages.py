@@ -42,6 +42,8 @@ PAGES = {
     "accounts": "/ui/accounts",
     "audit": "/ui/audit",
     "events": "/ui/events",
+    "webhooks": "/ui/webhooks",
+    "new webhook": "/ui/webhooks/new",
     "system": "/ui/system",
     "settings": "/ui/settings",
 }
