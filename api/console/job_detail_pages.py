@@ -36,6 +36,7 @@ from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.ports.logs import StoredLine
+from batchq.services.job_views import JobView
 from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
@@ -87,8 +88,6 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "axis": _axis(stays.values()),
         "is_whole": is_whole,
         "output": await _output(parts, job, caller) if is_whole else None,
-        "last_lines": await _last_lines(parts, job, caller),
-        "more_memory": None if view.rerun else memory_offer(parts, [job], {"job": job.id}, caller=caller),
         "crumbs": job_crumbs(job.id, job.spec.name),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -96,13 +95,11 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "may_force_fail": whole == job_id
         and caller.has(Permission.MAINTENANCE)
         and isinstance(view.why, NotExitingReason),
-        "order_words": ORDER_WORDS,
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
-        "coloured": ColourBudget().coloured,
         "empty_sentence": empty_sentence,
         "rounded": rounded,
-        "statuses": list(Status),
+        **await _beside_why(parts, view, caller),
     }
     name = job_title(job)
     return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
@@ -150,6 +147,17 @@ async def _output(parts: Parts, job: Job, caller: Caller) -> JobOutput | None:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
     page = await parts.log_windows.last(log.tag, limit=LOG_LINES)
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
+
+
+async def _beside_why(parts: Parts, view: JobView, caller: Caller) -> dict[str, object]:
+    """What the page shows with the reason of the status: orders, the last lines of output, an offer of more memory."""
+    job = view.job
+    return {
+        "order_words": ORDER_WORDS,
+        "last_lines": await _last_lines(parts, job, caller),
+        "more_memory": None if view.rerun else memory_offer(parts, [job], {"job": job.id}, caller=caller),
+        "coloured": ColourBudget().coloured,
+    }
 
 
 async def _last_lines(parts: Parts, job: Job, caller: Caller) -> tuple[StoredLine, ...]:

@@ -151,15 +151,7 @@ async def _page(
         "selection": selection,
         "jobs": jobs,
         "left_out": left_out,
-        "with_stopped": urlencode(
-            [
-                *(("job", text) for text in selection.job),
-                *([("group", selection.group)] if selection.group else ()),
-                ("failed", "true"),
-                ("alsoStopped", "true"),
-                *([("memory", selection.memory)] if selection.memory else ()),
-            ]
-        ),
+        "with_stopped": _with_stopped(selection),
         "authors": await _authors(parts.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
         "like": jobs[0]["jobId"] if len(jobs) == 1 else "",
@@ -171,6 +163,12 @@ async def _page(
         "invocation": new_invocation(),
     }
     return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+
+
+def _with_stopped(selection: RerunSelection) -> str:
+    """The query that includes stopped jobs too."""
+    given = [("group", selection.group), ("failed", "true"), ("alsoStopped", "true"), ("memory", selection.memory)]
+    return urlencode([*(("job", text) for text in selection.job), *(pair for pair in given if pair[1])])
 
 
 async def _authors(batch: BatchCalls, jobs: Sequence[JobDocument], caller: Caller) -> list[str]:

@@ -11,7 +11,7 @@ from batchq.api.console.submission_form import (
     pairs_field,
     vcpus_field,
 )
-from batchq.api.console.submission_group import grid_axes, limits, volumes_of
+from batchq.api.console.submission_group import grid_axes, group_limits, volumes_of
 from batchq.errors import Invalid
 
 #: The field that an error of the server is about, by the beginning or a word of the error. The first match applies.
@@ -53,7 +53,7 @@ def field_errors(form: SubmissionForm) -> Mapping[str, str]:
         "tags": lambda: pairs_field(form.tags, "tag"),
         "volumes": lambda: volumes_of(form),
         "grid": lambda: grid_axes(form),
-        "max_running" if form.max_running else "max_failed": lambda: limits(form),
+        "max_running" if form.max_running else "max_failed": lambda: group_limits(form),
     }
     found = {}
     for field, check in checks.items():

@@ -27,7 +27,7 @@ def grid_axes(form: SubmissionForm) -> list[Axis]:
     return axes
 
 
-def limits(form: SubmissionForm) -> dict[str, str]:
+def group_limits(form: SubmissionForm) -> dict[str, str]:
     """The tags of the limits of the group. Raises Invalid."""
     given = ((MAX_RUNNING_TAG, form.max_running), (MAX_FAILED_TAG, form.max_failed))
     found = {tag: str(count_field(text, "number of jobs")) for tag, text in given if text}
@@ -38,7 +38,7 @@ def limits(form: SubmissionForm) -> dict[str, str]:
 
 def jobs_of(form: SubmissionForm, request: Request) -> list[SweepMember]:
     """The requests of the form: one for each combination of the grid, or the only one. Raises Invalid."""
-    axes, tags = grid_axes(form), limits(form)
+    axes, tags = grid_axes(form), group_limits(form)
     command: Sequence[str] = request.get("containerOverrides", {}).get("command", ())
     members = expand(request, axes, words=len(command)) if axes else [_only(form, request)]
     if not (form.group or axes or tags):

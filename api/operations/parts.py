@@ -65,7 +65,7 @@ class BatchCalls(Protocol):
         """
 
 
-class ServerFacts(Struct, frozen=True, kw_only=True):
+class SystemFacts(Struct, frozen=True, kw_only=True):
     """What an operator asks first about a server."""
 
     started_at: datetime
@@ -85,7 +85,7 @@ class Monitoring(Struct, frozen=True, kw_only=True):
     """The state of the server, for operators and supervisors."""
 
     health: Callable[[], Awaitable[HealthReport]]
-    facts: Callable[[], Awaitable[ServerFacts]]
+    facts: Callable[[], Awaitable[SystemFacts]]
     #: Whether the process works; if not, a supervisor should restart it.
     is_alive: Callable[[], Awaitable[bool]]
     #: Whether requests should be sent to the server.

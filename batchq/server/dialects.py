@@ -38,7 +38,7 @@ from batchq.api.training.sagemaker import routes as sagemaker
 from batchq.api.training.sagemaker.job_document import is_training_job
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
-from batchq.server.facts import server_facts
+from batchq.server.facts import system_facts
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
 from batchq.services.job_log import LogFollower
@@ -154,7 +154,7 @@ def make_monitoring(server: ServerParts, metrics: Metrics) -> Monitoring:
     file = server.settings.metrics_token_file
     return Monitoring(
         health=lambda: health(server),
-        facts=partial(server_facts, server, server.clock.now()),
+        facts=partial(system_facts, server, server.clock.now()),
         is_alive=lambda: is_alive(server),
         is_ready=lambda: is_ready(server),
         scrape=lambda: metrics.scrape(lambda: read_gauges(server), partial(existing_names, server)),
