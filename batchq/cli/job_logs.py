@@ -106,7 +106,7 @@ def _with_children(args: Namespace, url: str, row: JobRow) -> Sequence[JobRow]:
 
 
 def _with_output(args: Namespace, url: str, filters: Filters, parent: str) -> Sequence[JobRow]:
-    """The running jobs that the filters select; if none of them runs and `--follow` is not given, those that have ended.
+    """The running jobs that the filters select; without any, unless `--follow` is given, those that have ended.
 
     The order is that of their submission. `parent` names the array or group in messages. Raises NotFound without jobs.
     """
