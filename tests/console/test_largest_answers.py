@@ -184,6 +184,7 @@ OF_JOBS = (
     *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
     *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),
     *("/jobs/{waiting}", "/stop?queue=default", "/groups/{group}"),
+    *("/webhooks", "/webhooks/new", "/webhooks/{webhook}", "/webhooks/{webhook}/delete"),
 )
 #: Without an answer that is rendered as a whole, or with that of another page.
 OTHERS = {
@@ -214,8 +215,12 @@ async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
     waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}], **grouped) for _ in range(120)]
     (group,) = (await browser.call("batchq/listgroups", {}))["groups"]
     await submit(browser, "any", dependsOn=[{"jobId": it} for it in waiting[:20]])
+    names = {member: [SEVERE * 80] * 50 for member in ("groupNames", "jobNames", "users", "accounts")}
+    hook = {"webhookName": "hook", "url": "https://hooks.example.com/"}
+    made = await browser.call("batchq/createwebhook", hook | names)
+    ids = {"group": group["groupId"], "webhook": made["webhook"]["webhookId"]}
     for path in OF_JOBS:
-        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0], group=group["groupId"]))
+        await check(browser, "/ui" + path.format(job=array, waiting=waiting[0], **ids))
 
 
 def test_each_page_is_measured():
