@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from pydantic import Field
 
+from batchq.api.console.job_timeline import attempts_picture, critical_path
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
-from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
+from batchq.api.console.svg import STEPS, GraphNode, array_grid, graph
 from batchq.api.http.http import RequestQuery
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
@@ -38,7 +39,6 @@ from batchq.ports.logs import StoredLine
 from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
-MAX_SPANS = 100  # of the time axis, the last ones
 MAX_NODES_LISTED = 100  # of a multi-node parallel job
 MAX_CHECKPOINTS = 20  # the newest ones
 MAX_NODES = 40
@@ -82,7 +82,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "is_array": is_parent(job),
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
-        "axis": _axis(stays.values()),
+        "timeline": attempts_picture(job, view.history, parts.clock.now()),
+        "path_of_dependencies": await critical_path(parts, job, caller=caller),
         "output": None if is_fragment else await _output(parts, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -121,12 +122,6 @@ def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[St
         for (at, entry), end in zip(entered, ends, strict=False)
         if entry.status not in FINISHED
     }
-
-
-def _axis(stays: Iterable[tuple[Status, timedelta]]) -> object:
-    """The picture of the time axis; None for a job without a past."""
-    spans = [StatusSpan(status=status, seconds=max(stay.total_seconds(), 0.0)) for status, stay in stays][-MAX_SPANS:]
-    return time_axis(spans, "Time in each status, as in the table below") if spans else None
 
 
 def _has_log(job: Job) -> bool:

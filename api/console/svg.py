@@ -1,4 +1,4 @@
-"""Pictures as SVG: time axis, children of an array, jobs around a job, results of a group. Pure.
+"""Pictures as SVG: children of an array, jobs around a job, results of a group. Pure.
 
 All markup is made of numbers and escaped text. The colour of a shape follows from its class, `shape-STATUS`; each
 picture has a text beside it with the same content.
@@ -28,13 +28,6 @@ TENTHS_BELOW = 10  # seconds
 MAX_NAME = 17  # characters of a name in a node
 
 
-class StatusSpan(Struct, frozen=True, kw_only=True):
-    """A time in one status."""
-
-    status: Status
-    seconds: float
-
-
 class GraphNode(Struct, frozen=True, kw_only=True):
     """A job in the graph of dependencies."""
 
@@ -46,22 +39,6 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     path: str
     #: Steps from the job of the page: negative for jobs that it waits for.
     level: int
-
-
-def time_axis(spans: Sequence[StatusSpan], label: str) -> Markup:
-    """A bar whose parts are as long as the job was in each status."""
-    total = sum(span.seconds for span in spans)
-    free = AXIS_WIDTH - SHORTEST * len(spans)
-    widths = [SHORTEST + (free * span.seconds / total if total else free / len(spans)) for span in spans]
-    starts = accumulate(widths, initial=0.0)
-    parts = (
-        Markup('<rect class="shape-{}" x="{:.1f}" width="{:.1f}" height="{}"/>').format(
-            span.status.value, start, width, AXIS_HEIGHT
-        )
-        for span, start, width in zip(spans, starts, widths, strict=False)
-    )
-    head = Markup('<svg class="axis" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">')
-    return head.format(AXIS_WIDTH, AXIS_HEIGHT, escape(label)) + Markup("").join(parts) + Markup("</svg>")
 
 
 def grid_columns(size: int) -> int:
