@@ -10,6 +10,7 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
+from batchq.api.console.strip import StripCell, strip
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.activity import Activity, ActivityBucket, ActivityLoad
@@ -62,6 +63,7 @@ class Pictures(Struct, frozen=True, kw_only=True):
     vcpus: Markup
     ends: Markup
     waits: Markup
+    failures: Markup
     #: Jobs that failed by themselves in the last 24 hours.
     failed: int
 
@@ -96,6 +98,7 @@ def pictures(activity: Activity) -> Pictures:
         vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
         ends=_ends(activity),
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
+        failures=_failures(activity),
         failed=failed,
     )
 
@@ -157,6 +160,20 @@ def _ends(activity: Activity) -> Markup:
         unit=average_words,
         figures=(ENDS, sums),
     )
+
+
+def _failures(activity: Activity) -> Markup:
+    """A cell for each half an hour."""
+    slots = activity.slots()
+    cells = []
+    for start in range(0, len(slots), PER_COLUMN):
+        known = [slot for slot in slots[start : start + PER_COLUMN] if slot is not None]
+        count = sum(slot.ends.failed for slot in known)
+        ended = count + sum(slot.ends.succeeded + slot.ends.stopped for slot in known)
+        text = f"{average_words(count)} failed of {average_words(ended)} that ended" if known else "no server ran"
+        text = f"{_time(activity, start)}: {text}"
+        cells.append(StripCell(count=count if known else None, is_busy=ended > 0, text=text))
+    return strip(cells, label="Jobs that failed by themselves in the last 24 hours", x_texts=X_TEXTS)
 
 
 def _picture(

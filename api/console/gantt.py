@@ -61,6 +61,8 @@ class GanttRow(Struct, frozen=True, kw_only=True):
     name: str
     #: The page that the name leads to; empty: the name is not a link.
     path: str
+    #: The id of the line, by which keys find it; empty: it has no id.
+    line: str = ""
     #: A short text behind the name, which a narrow screen leaves out.
     detail: str = ""
     #: By time. What lies outside of the axis is not drawn.
@@ -111,7 +113,7 @@ def _legend(rows: Iterable[GanttRow]) -> Markup:
 
 
 _LINK, _TEXT = Markup('<a href="{}">{}</a>'), Markup("<span>{1}</span>")
-_LINE = Markup('<li><div class="name">{}{}</div>{}<div class="result">{}</div></li>')
+_LINE = Markup('<li{}><div class="name">{}{}</div>{}<div class="result">{}</div></li>')
 _BAR = Markup('<g class="shape-{}"><title>{}</title><rect x="{:.2f}%" width="{:.2f}%" height="100%"/></g>')
 _WORDS = Markup('<svg class="label label-{}" x="{:.2f}%" width="{:.2f}%"><text x="6" y="50%">{}</text></svg>')
 
@@ -122,7 +124,8 @@ def _row(row: GanttRow, picture: Gantt) -> Markup:
     label = f"{row.name}: {', '.join(map(span_words, row.spans)) or 'no time'}"
     drawn = Markup("").join(part for span in row.spans for part in _span(span, picture))
     svg = Markup('<svg role="img" aria-label="{}">{}</svg>').format(escape(label), drawn)
-    return _LINE.format(name, detail, svg, escape(row.result))
+    line = Markup(' id="{}" class="row"').format(row.line) if row.line else ""
+    return _LINE.format(line, name, detail, svg, escape(row.result))
 
 
 def _span(span: Span, picture: Gantt) -> Iterator[Markup]:

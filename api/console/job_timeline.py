@@ -99,11 +99,11 @@ def _running_row(job: Job, now: datetime) -> GanttRow:
     spans = list(_attempt_spans(job, run, after=begun, ready_at=begun, now=now))
     requested = f"{figure(spec.resources.millicpus)} vCPUs, {memory_words(spec.resources.memory_mib)}"
     detail = f"{spec.owner.user}, {spec.queue}" if spec.owner.user else spec.queue
-    return _row(job, spans, f"{duration_words(now - begun)}; {requested}", detail=detail)
+    return _row(job, spans, f"{duration_words(now - begun)}; {requested}", detail=detail, line=f"job-{job.id}")
 
 
-def _row(job: Job, spans: Sequence[Span], result: str, *, detail: str = "") -> GanttRow:
-    return GanttRow(name=job_title(job), path=job_path(job.id), detail=detail, spans=spans, result=result)
+def _row(job: Job, spans: Sequence[Span], result: str, **more: str) -> GanttRow:
+    return GanttRow(name=job_title(job), path=job_path(job.id), spans=spans, result=result, **more)
 
 
 def _attempt_rows(job: Job, ready_at: datetime, now: datetime) -> Iterator[GanttRow]:
