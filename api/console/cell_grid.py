@@ -37,7 +37,7 @@ def children_grid(runs: Sequence[ChildRun], jobs: Iterable[Job], *, size: int, a
     label = "Children by index"
     if size > MAX_CELLS:
         drawn, columns = array_grid(runs, size=size, job_id=array, label=label), grid_columns(size)
-        return _figure(drawn, counts, size=size, columns=columns)
+        return _figure(drawn, counts, size=size, columns=columns, array=array)
     known = {job.id: job for job in jobs}
     statuses = [run.status for run in runs for _ in range(run.first, run.end)]
     cells = []
@@ -45,7 +45,7 @@ def children_grid(runs: Sequence[ChildRun], jobs: Iterable[Job], *, size: int, a
         job_id = child_id(array, index)
         text = f"Child {index}: {_words(known[job_id]) if job_id in known else status.value}"
         cells.append((job_path(job_id), text, known[job_id].status if job_id in known else status))
-    return _figure(_cells(cells, label), counts, size=size, columns=COLUMNS)
+    return _figure(_cells(cells, label), counts, size=size, columns=COLUMNS, array=array)
 
 
 def members_grid(jobs: Sequence[Job]) -> Markup:
@@ -88,10 +88,22 @@ def _cells(cells: Sequence[tuple[str, str, Status]], label: str) -> Markup:
     return head.format(COLUMNS, max(1, -(-len(cells) // COLUMNS)), label) + Markup("").join(drawn) + Markup("</svg>")
 
 
-def _figure(drawn: Markup, counts: Mapping[Status, int], *, size: int, columns: int) -> Markup:
-    """The grid with the numbers of its statuses, and the indices of the first cells of its first and last row."""
-    entry = Markup('<li><span class="shape-{}"></span> {} {}</li>')
-    entries = [entry.format(status.value, status.value, number(counts[status])) for status in Status if counts[status]]
+_ENTRY = Markup('<li><span class="shape-{}"></span> {}</li>')
+_STATE_LINK = Markup('<a href="{}/children?state={}">{}</a>')
+
+
+def _figure(
+    drawn: Markup, counts: Mapping[Status, int], *, size: int, columns: int, array: JobId | None = None
+) -> Markup:
+    """The grid with the numbers of its statuses, and the indices of the first cells of its first and last row.
+
+    `array`: the array whose lists of children the legend leads to.
+    """
+    entries = []
+    for status in (status for status in Status if counts[status]):
+        words = f"{status} {number(counts[status])}"
+        text = words if array is None else _STATE_LINK.format(job_path(array), status.value, words)
+        entries.append(_ENTRY.format(status.value, text))
     last = (size - 1) // columns * columns
     sides = Markup("<span>0</span>") + (Markup("<span>{}</span>").format(number(last)) if last else "")
     return Markup(

@@ -29,6 +29,8 @@ from batchq.services.job_views import JobView
 
 PER_PAGE = 50  # children
 LISTED = 10  # of the page of the array
+#: The order of the bar.
+BAR = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, Status.RUNNABLE, Status.PENDING)
 MAX_RANGES = 100  # ranges of equal statuses that are listed
 #: Children are listed by status in this order, and then by descending index.
 ORDER = (
@@ -64,7 +66,7 @@ class ChildrenPart(Struct, frozen=True, kw_only=True):
     grid: Markup
     is_large: bool
     counts: Sequence[tuple[Status, int]]
-    #: The first ones in the order of the list.
+    #: The first ones that failed, and then those that run.
     views: Sequence[JobView]
 
 
@@ -78,7 +80,9 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
         return Redirect(location=job_path(child_id(array.id, query.index)))
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts = _counts(runs)
-    listed = await _listed(parts, array, query, limit=PER_PAGE + 1, caller=caller)
+    statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
+    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
+    listed = await _listed(parts, array, statuses, limit=PER_PAGE + 1, before=before, caller=caller)
     children = listed[:PER_PAGE]
     values = {
         "array": array,
@@ -100,9 +104,9 @@ async def children_part(parts: Parts, array: Job, *, caller: Caller) -> Children
     """What the page of the array shows of its children. Raises StoreFailed."""
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts = _counts(runs)
-    shown = await _listed(parts, array, ChildrenQuery(), limit=LISTED, caller=caller)
+    shown = await _listed(parts, array, ORDER[:3], limit=LISTED, before=None, caller=caller)
     return ChildrenPart(
-        bar=status_bar([(status.value, count) for status, count in counts], "Statuses of the children"),
+        bar=status_bar([(status.value, dict(counts).get(status, 0)) for status in BAR], "Statuses of the children"),
         grid=await _grid(parts, array, runs, caller),
         is_large=size(array) > MAX_CELLS,
         counts=counts,
@@ -118,10 +122,16 @@ async def _grid(parts: Parts, array: Job, runs: Sequence[ChildRun], caller: Call
     return children_grid(runs, jobs, size=size(array), array=array.id)
 
 
-async def _listed(parts: Parts, array: Job, query: ChildrenQuery, *, limit: int, caller: Caller) -> tuple[Job, ...]:
-    """The children by status in ORDER. The order of a child is that of its array and its index."""
-    statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
-    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
+async def _listed(
+    parts: Parts,
+    array: Job,
+    statuses: Sequence[Status],
+    *,
+    limit: int,
+    before: SearchPosition | None,
+    caller: Caller,
+) -> tuple[Job, ...]:
+    """The children of each status in turn. `before`: only of the first one. The order of a child follows its index."""
     found: tuple[Job, ...] = ()
     for status in statuses:
         selection = JobSelection(parent=array.id, statuses=frozenset({status}))

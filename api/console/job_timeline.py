@@ -16,7 +16,7 @@ from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.domain.scheduling.dependencies import standing
-from batchq.domain.wording import duration_words, figure, memory_words, seconds_words
+from batchq.domain.wording import duration_words, memory_words, seconds_words, vcpus_words
 from batchq.ports.history import HistoryEntry
 
 MAX_ATTEMPTS = 20  # rows, the last ones
@@ -97,7 +97,7 @@ def _running_row(job: Job, now: datetime) -> GanttRow:
     assert run is not None, f"{job.id} is not active"
     begun = run.placed_at or run.started_at or now
     spans = list(_attempt_spans(job, run, after=begun, ready_at=begun, now=now))
-    requested = f"{figure(spec.resources.millicpus)} vCPUs, {memory_words(spec.resources.memory_mib)}"
+    requested = f"{vcpus_words(spec.resources.millicpus)}, {memory_words(spec.resources.memory_mib)}"
     detail = f"{spec.owner.user}, {spec.queue}" if spec.owner.user else spec.queue
     return _row(job, spans, f"{duration_words(now - begun)}; {requested}", detail=detail, line=f"job-{job.id}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from batchq.domain.container import Resources
-from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind, StopProgress
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind, StopProgress
 from batchq.domain.ids import JobId, node_of, parent_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import task_container_of
@@ -63,7 +63,12 @@ def array_parts(job: Job) -> list[tuple[str, int]]:
     if job.array_state is None or not running_children(job):
         return []
     missing = (job.spec.array_size or 0) - sum(count for _, count in job.array_state.counts)
-    return [*((status.value, count) for status, count in job.array_state.counts), ("PENDING", missing)]
+    counts = {**dict(job.array_state.counts), Status.SUBMITTED: missing}
+    return [(status.value, counts[status]) for status in _BAR_ORDER if counts.get(status)]
+
+
+#: Of a bar. Children that the array has not created count as SUBMITTED.
+_BAR_ORDER = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, *sorted(QUEUED))
 
 
 def attempt_use_words(job: Job, run: Attempt) -> str:

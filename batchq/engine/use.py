@@ -70,7 +70,7 @@ class UseSamples:
 
     def points(self, job: Job) -> tuple[UsePoint, ...]:
         """The samples of an attempt under way, by time; empty if one of its running containers has none."""
-        series = [self.series.get(tag) for tag in _running(job)]
+        series = [self.series.get(tag) for tag in running_containers(job)]
         return () if None in series else summed_points([each.points() for each in series if each is not None])
 
 
@@ -101,7 +101,7 @@ class UseSampler:
         known = self._tags.pop(job.id, ())
         if job.attempt is None and not known:
             return
-        running = _running(job)
+        running = running_containers(job)
         for tag in known:
             if tag not in running:
                 del self._containers[tag]
@@ -162,7 +162,7 @@ def _next_sample(now: datetime, *, since: datetime) -> datetime:
     return early or now.replace(microsecond=0) + INTERVAL
 
 
-def _running(job: Job) -> Mapping[Tag, AttemptContainer]:
+def running_containers(job: Job) -> Mapping[Tag, AttemptContainer]:
     """The running containers of a job."""
     if job.attempt is None:
         return {}

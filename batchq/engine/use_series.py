@@ -21,9 +21,12 @@ class UseSeries:
         #: Three figures for each sample: seconds since the epoch, CPU seconds and bytes.
         self._figures = array("d")
         self._distance = 0.0
+        #: The last sample, which the series may leave out.
+        self.newest: Use | None = None
 
     def add(self, use: Use) -> None:
         """Add a sample, unless it is too near to the last one."""
+        self.newest = use
         at = (use.sampled_at - EPOCH) / _SECOND
         if self._figures and at - self._figures[-3] < self._distance:
             return

@@ -32,7 +32,7 @@ def test_each_child_of_a_small_array_is_a_cell_with_its_result():
         ("Child 27: FAILED, exit code 3, 12 s", "FAILED", "2", "1"),
         ("Child 28: PENDING", "PENDING", "3", "1"),
     ]
-    assert re.findall(r"</span> (\w+ \d+)</li>", grid) == ["PENDING 2", "SUCCEEDED 27", "FAILED 1"]
+    assert re.findall(r'state=\w+">(\w+ \d+)</a></li>', grid) == ["PENDING 2", "SUCCEEDED 27", "FAILED 1"]
     assert "<span>0</span><span>25</span></div>" in grid
 
 
@@ -56,7 +56,7 @@ def test_a_group_has_a_cell_for_each_job_in_its_order():
 def test_an_array_with_running_children_is_alive_though_it_is_pending():
     alive = array(20, (Status.RUNNABLE, 3), (Status.STARTING, 1), (Status.RUNNING, 4))
     assert running_children(alive) == 5
-    assert array_parts(alive) == [("RUNNABLE", 3), ("STARTING", 1), ("RUNNING", 4), ("PENDING", 12)]
+    assert array_parts(alive) == [("RUNNING", 4), ("STARTING", 1), ("RUNNABLE", 3), ("SUBMITTED", 12)]
     ended = array(4, (Status.RUNNING, 4), status=Status.FAILED)
     assert (running_children(ended), array_parts(ended)) == (0, [])
     assert array_parts(builders.job(status=Status.RUNNING)) == []
