@@ -123,7 +123,7 @@ def pictures(activity: Activity) -> Pictures:
     return Pictures(
         load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
         vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
-        memory=_levels(activity, "Memory", MEMORY, _memory_words),
+        memory=_levels(activity, "Memory", MEMORY if _has_memory_limit(activity) else MEMORY[:2], _memory_words),
         ends=_ends(activity),
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
         failures=_failures(activity),
@@ -164,6 +164,11 @@ def _used(bucket: ActivityBucket, figure: str, parts: int) -> float | None:
     """What the measured jobs used; None: no job was measured."""
     load = bucket.load
     return None if load is None or not load.measured else float(getattr(load, figure)) / parts
+
+
+def _has_memory_limit(activity: Activity) -> bool:
+    """A compute environment has none."""
+    return any(bucket.capacity is not None and bucket.capacity.memory_mib for bucket in activity.buckets)
 
 
 def _memory_words(mib: float) -> str:
