@@ -43,7 +43,7 @@ COLOURS = {
 }
 
 
-class Span(Struct, frozen=True, kw_only=True):
+class TimeSpan(Struct, frozen=True, kw_only=True):
     """A time of one kind."""
 
     kind: SpanKind
@@ -66,7 +66,7 @@ class GanttRow(Struct, frozen=True, kw_only=True):
     #: A short text behind the name, which a narrow screen leaves out.
     detail: str = ""
     #: By time. What lies outside of the axis is not drawn.
-    spans: Sequence[Span]
+    spans: Sequence[TimeSpan]
     #: A short text behind the spans.
     result: str
 
@@ -93,7 +93,7 @@ def gantt(picture: Gantt) -> Markup:
     return parts.format(escape(picture.label), _legend(picture.rows), rows, ticks)
 
 
-def span_words(span: Span) -> str:
+def span_words(span: TimeSpan) -> str:
     """As `running 41 s`."""
     return f"{span.kind} {seconds_words(span.length.total_seconds())}"
 
@@ -128,7 +128,7 @@ def _row(row: GanttRow, picture: Gantt) -> Markup:
     return _LINE.format(line, name, detail, svg, escape(row.result))
 
 
-def _span(span: Span, picture: Gantt) -> Iterator[Markup]:
+def _span(span: TimeSpan, picture: Gantt) -> Iterator[Markup]:
     """The bar of a span with its hover text, and its length if the bar is long enough for it."""
     left, right = max(_percent(span.start, picture), 0.0), min(_percent(span.end, picture), 100.0)
     if right < left:

@@ -73,10 +73,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "is_array": is_parent(job),
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
-        "timeline": attempts_picture(job, view.history, parts.clock.now()),
-        "children": await children_part(parts, job, caller=caller) if is_parent(job) else None,
-        "use_pictures": use_pictures(job, parts.jobs.use_points(job)),
-        "path_of_dependencies": await critical_path(parts, job, caller=caller),
+        **await _pictures(parts, job, view.history, caller),
         "output": None if is_fragment else await _output(parts, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -94,6 +91,16 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     }
     name = job_title(job)
     return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
+
+
+async def _pictures(parts: Parts, job: Job, history: Sequence[HistoryEntry], caller: Caller) -> Mapping[str, object]:
+    """The timeline, the children, the use of the attempt under way, and the critical path; None for what is missing."""
+    return {
+        "timeline": attempts_picture(job, history, parts.clock.now()),
+        "children": await children_part(parts, job, caller=caller) if is_parent(job) else None,
+        "use_pictures": use_pictures(job, parts.jobs.use_points(job)),
+        "path_of_dependencies": await critical_path(parts, job, caller=caller),
+    }
 
 
 async def _remaining_checkpoints(parts: Parts, job_id: JobId, caller: Caller) -> Page:

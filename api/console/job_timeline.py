@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from markupsafe import Markup
 from msgspec import Struct
 
-from batchq.api.console.gantt import Gantt, GanttRow, Span, SpanKind, gantt
+from batchq.api.console.gantt import Gantt, GanttRow, SpanKind, TimeSpan, gantt
 from batchq.api.console.job_words import job_title
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
@@ -102,7 +102,7 @@ def _running_row(job: Job, now: datetime) -> GanttRow:
     return _row(job, spans, f"{duration_words(now - begun)}; {requested}", detail=detail, line=f"job-{job.id}")
 
 
-def _row(job: Job, spans: Sequence[Span], result: str, **more: str) -> GanttRow:
+def _row(job: Job, spans: Sequence[TimeSpan], result: str, **more: str) -> GanttRow:
     return GanttRow(name=job_title(job), path=job_path(job.id), spans=spans, result=result, **more)
 
 
@@ -119,13 +119,13 @@ def _attempt_rows(job: Job, ready_at: datetime, now: datetime) -> Iterator[Gantt
         yield GanttRow(name=f"Attempt {len(runs) + 1}", path="", spans=spans, result=result)
 
 
-def _job_spans(job: Job, after: datetime, now: datetime) -> Iterator[Span]:
+def _job_spans(job: Job, after: datetime, now: datetime) -> Iterator[TimeSpan]:
     """All that a job did after a time. The times of an array are those of its children together."""
     if is_parent(job):
         end = job.stopped_at or now
         kind = _END_KINDS.get(job.status, SpanKind.RUNNING if job.array_state is not None else SpanKind.WAITING)
         if end > after:
-            yield Span(kind=kind, start=after, end=end)
+            yield TimeSpan(kind=kind, start=after, end=end)
         return
     for run in job.all_attempts:
         if run.stopped_at is None or run.stopped_at > after:
@@ -135,32 +135,32 @@ def _job_spans(job: Job, after: datetime, now: datetime) -> Iterator[Span]:
     yield from _last_wait(job, after, after, now)
 
 
-def _attempt_spans(job: Job, run: Attempt, *, after: datetime, ready_at: datetime, now: datetime) -> Iterator[Span]:
+def _attempt_spans(job: Job, run: Attempt, *, after: datetime, ready_at: datetime, now: datetime) -> Iterator[TimeSpan]:
     """The wait from `after` until the attempt, its start and its run. Spans never overlap, whatever the clocks were."""
     end = max(after, run.stopped_at or now)
     placed = min(max(after, run.placed_at or run.started_at or end), end)
     started = min(max(placed, run.started_at or end), end)
     yield from _wait(after, placed, ready_at)
     if started > placed:
-        yield Span(kind=SpanKind.STARTING, start=placed, end=started)
+        yield TimeSpan(kind=SpanKind.STARTING, start=placed, end=started)
     if run.started_at is not None:
-        yield Span(kind=_outcome(job, run), start=started, end=end)
+        yield TimeSpan(kind=_outcome(job, run), start=started, end=end)
 
 
-def _last_wait(job: Job, after: datetime, ready_at: datetime, now: datetime) -> Iterator[Span]:
+def _last_wait(job: Job, after: datetime, ready_at: datetime, now: datetime) -> Iterator[TimeSpan]:
     """The wait after the last attempt: of a queued job until now, of a job that ended while it waited until its end."""
     if job.attempt is None and (job.stopped_at is None or not job.attempts):
         yield from _wait(after, job.stopped_at or now, ready_at)
 
 
-def _wait(start: datetime, end: datetime, ready_at: datetime) -> Iterator[Span]:
+def _wait(start: datetime, end: datetime, ready_at: datetime) -> Iterator[TimeSpan]:
     """The wait for other jobs, which ended at `ready_at`, then that for capacity."""
     split = min(max(start, ready_at), end)
     if split - start > NOTICEABLE:
-        yield Span(kind=SpanKind.DEPENDENCIES, start=start, end=split)
+        yield TimeSpan(kind=SpanKind.DEPENDENCIES, start=start, end=split)
         start = split
     if end > start:
-        yield Span(kind=SpanKind.WAITING, start=start, end=end)
+        yield TimeSpan(kind=SpanKind.WAITING, start=start, end=end)
 
 
 def _ready_at(job: Job, history: Iterable[HistoryEntry], now: datetime) -> datetime:
@@ -185,7 +185,7 @@ def _outcome(job: Job, run: Attempt) -> SpanKind:
     return _END_KINDS[job.status] if is_last and job.status in _END_KINDS else SpanKind.FAILED
 
 
-def _result(run: Attempt, spans: Sequence[Span]) -> str:
+def _result(run: Attempt, spans: Sequence[TimeSpan]) -> str:
     if run.stopped_at is None:
         return "starting" if run.started_at is None else f"running{_length(spans)}"
     if run.started_at is None:
@@ -194,7 +194,7 @@ def _result(run: Attempt, spans: Sequence[Span]) -> str:
     return how + _length(spans)
 
 
-def _length(spans: Sequence[Span]) -> str:
+def _length(spans: Sequence[TimeSpan]) -> str:
     """How long the runs were; empty without one."""
     runs = [span.length for span in spans if span.kind in _RUNS]
     return f", {seconds_words(sum(runs, timedelta()).total_seconds())}" if runs else ""

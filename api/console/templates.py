@@ -73,7 +73,14 @@ def environment() -> Environment:
         "condition": condition,
         "running_children": running_children,
     }
-    env.globals |= {
+    env.globals |= _globals()
+    env.globals["ui"] = env.get_template("macros.html").module
+    return env
+
+
+def _globals() -> dict[str, object]:
+    """The functions that templates call."""
+    return {
         "sign": SIGNS.__getitem__,
         "latest_order": latest_order,
         "status_reason": shown_status_reason,
@@ -83,8 +90,6 @@ def environment() -> Environment:
         "attempt_use": attempt_use_words,
         "container_use": container_use_words,
     }
-    env.globals["ui"] = env.get_template("macros.html").module
-    return env
 
 
 def iso(at: datetime) -> str:

@@ -3,7 +3,7 @@
 import re
 from datetime import timedelta
 
-from batchq.api.console.gantt import Gantt, GanttRow, Span, SpanKind, gantt
+from batchq.api.console.gantt import Gantt, GanttRow, SpanKind, TimeSpan, gantt
 from batchq.api.console.job_timeline import attempts_picture, last_dependency, path_picture, running_picture
 from batchq.domain.enums import Status
 from batchq.ports.history import HistoryEntry
@@ -129,7 +129,10 @@ def test_running_jobs_are_drawn_from_their_start_and_at_most_a_day():
 
 
 def test_texts_of_a_timeline_are_escaped_and_short_times_are_visible():
-    spans = [Span(kind=SpanKind.STARTING, start=NOON, end=NOON), Span(kind=SpanKind.RUNNING, start=NOON, end=at(1e6))]
+    spans = [
+        TimeSpan(kind=SpanKind.STARTING, start=NOON, end=NOON),
+        TimeSpan(kind=SpanKind.RUNNING, start=NOON, end=at(1e6)),
+    ]
     row = GanttRow(name=HOSTILE, path="/ui/jobs/x", detail=HOSTILE, spans=spans, result=HOSTILE)
 
     picture = gantt(Gantt(label=HOSTILE, rows=[row], start=NOON, end=at(1e6)))

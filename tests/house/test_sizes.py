@@ -11,7 +11,7 @@ MAX_PACKAGE_LINES = {
     "api": 100,
     "api/auth": 600,
     "api/batch": 4_250,
-    "api/console": 6_750,
+    "api/console": 6_800,
     "api/http": 1_200,
     "api/logs": 500,
     "api/metrics": 550,
