@@ -92,7 +92,7 @@ GROUP BY began_at;
 SELECT environment, began_at, samples, limit_millicpus, {placed} FROM capacity_buckets
 WHERE width = :width AND began_at BETWEEN :first AND :last
     AND environment IN (SELECT value FROM json_each(:environments) AS named)
-ORDER BY environment, began_at;
+ORDER BY began_at;
 
 -- activity
 SELECT began_at, {sums} FROM activity_buckets
