@@ -22,7 +22,7 @@ from batchq.services.costs import DayCost
 DAYS = 31  # of the picture: at least the present month
 MAX_QUEUES = 5  # with a colour of their own, those that cost most
 OTHERS = "other queues"
-HEADROOM = 1.05  # of the axis above the highest value
+HEADROOM = Decimal("1.05")  # of the axis above the highest value
 
 pages = PageTable()
 
@@ -91,12 +91,13 @@ def budget_picture(status: BudgetStatus, costs: Iterable[DayCost], today: date) 
         if limit is not None
     ]
     spent = Series(name=f"spent: {_amount(total, budget.currency)}", colour="USED", mark=PlotMark.AREA, points=points)
-    high = max(total, *(limit for _, limit in limits.values() if limit is not None)) or Decimal(1)
+    most = max(total, *(limit for _, limit in limits.values() if limit is not None))
+    high = most * HEADROOM or Decimal(1)
     picture = Plot(
         label=f"Cost of queue {budget.key.name} in this month, added up",
         series=[spent, *lines],
         x=(0, length),
-        y=(0, float(high) * HEADROOM),
+        y=(0, float(high)),
         y_texts=(_amount(high, budget.currency), "0"),
         x_texts=(f"{today:%Y-%m}-01", f"{today:%Y-%m}-{length}"),
     )
@@ -123,12 +124,13 @@ def _picture(currency: str, costs: Sequence[DayCost], today: date) -> CostPictur
         )
         for at, (name, amounts) in enumerate(by_name.items(), start=1)
     ]
-    high = max(sum((amounts.get(day, Decimal()) for amounts in by_name.values()), Decimal()) for day in days)
+    most = max(sum((amounts.get(day, Decimal()) for amounts in by_name.values()), Decimal()) for day in days)
+    high = most * HEADROOM or Decimal(1)
     picture = Plot(
         label=f"Cost by day and queue in {currency}, last {DAYS} days",
         series=series,
         x=(0, DAYS),
-        y=(0, float(high) * HEADROOM or 1.0),
+        y=(0, float(high)),
         y_texts=(_amount(high, currency), "0"),
         x_texts=(f"{days[0]}", f"{days[DAYS // 2]}", "today"),
         columns=_columns(by_name, days, currency),
