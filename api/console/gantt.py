@@ -15,7 +15,7 @@ from batchq.domain.wording import seconds_words
 from batchq.system.escapes import escape
 
 SHORTEST = 0.4  # percent of the width: each span is visible
-LABELLED, NAMED = 8, 20  # percent of the width from which a span shows its length, and its name
+LABELLED, NAMED = 11, 22  # percent of the width from which a span shows its length, and its name
 TICKS = 4  # parts of the axis
 
 
@@ -115,7 +115,12 @@ def _legend(rows: Iterable[GanttRow]) -> Markup:
 _LINK, _TEXT = Markup('<a href="{}">{}</a>'), Markup("<span>{1}</span>")
 _LINE = Markup('<li{}><div class="name">{}{}</div>{}<div class="result">{}</div></li>')
 _BAR = Markup('<g class="shape-{}"><title>{}</title><rect x="{:.2f}%" width="{:.2f}%" height="100%"/></g>')
-_WORDS = Markup('<svg class="label label-{}" x="{:.2f}%" width="{:.2f}%"><text x="6" y="50%">{}</text></svg>')
+_WORDS = Markup('<svg class="label label-{}" x="{:.2f}%" width="{:.2f}%">{}</svg>')
+#: CSS shows the long text on wide screens, and the short one on others.
+_LONG, _SHORT = (
+    Markup('<text class="long" x="6" y="50%">{}</text>'),
+    Markup('<text class="short" x="6" y="50%">{}</text>'),
+)
 
 
 def _row(row: GanttRow, picture: Gantt) -> Markup:
@@ -138,7 +143,8 @@ def _span(span: TimeSpan, picture: Gantt) -> Iterator[Markup]:
     text = f"{span_words(span)}, from {_time(span.start)} to {_time(span.end)}"
     yield _BAR.format(COLOURS[span.kind], text, left, width)
     if width >= LABELLED:
-        words = span_words(span) if width >= NAMED else seconds_words(span.length.total_seconds())
+        length = seconds_words(span.length.total_seconds())
+        words = _LONG.format(span_words(span)) + _SHORT.format(length) if width >= NAMED else _LONG.format(length)
         yield _WORDS.format(COLOURS[span.kind], left, width, words)
 
 
