@@ -57,6 +57,7 @@ _CONTAINER_POLICY: Final[Flags] = {
         "registries of images, comma-separated; none: all remote ones",
     ),
     "vcpus": ("--job-vcpus", or_none(float), "N", "maximum vCPUs of one job, or none"),
+    "execAllowed": ("--exec", yes_or_no, "YES|NO", "whether users may run commands in running containers (yes)"),
     "memoryMib": ("--job-memory", or_none(int), "MIB", "maximum memory of one job in MiB, or none"),
 }
 

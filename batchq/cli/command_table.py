@@ -54,6 +54,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
         "why": Command("job_detail", "print why a job waits, or has failed", output=Output.LIST),
         "history": Command("job_detail", "print the states of a job, with times", output=Output.LIST),
         "logs": Command("job_logs", "print the output of jobs, or follow it"),
+        "exec": Command("exec_command", "run a command in the container of a running job"),
         "console": Command("server_commands", "open the web console in a browser, logged in"),
         "top": Command("top", "show queues, capacity and jobs, refreshed"),
         "events": Command("events", "print status changes of jobs, or follow them"),

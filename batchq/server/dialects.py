@@ -20,6 +20,7 @@ from batchq.api.native import (
     activity,
     bulk_stop,
     costs,
+    exec_command,
     groups,
     job_details,
     job_search,
@@ -36,10 +37,12 @@ from batchq.api.training.modelarts.context import ModelArtsSettings, read_settin
 from batchq.api.training.rest import operations as training
 from batchq.api.training.sagemaker import routes as sagemaker
 from batchq.api.training.sagemaker.job_document import is_training_job
+from batchq.audit import Journal
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
+from batchq.services.exec_sessions import ExecLimits, ExecService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
@@ -62,6 +65,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.operations,
         long_polls.log_operations,
         bulk_stop.operations,
+        exec_command.operations,
         costs.operations,
         webhooks.operations,
         jobs.operations,
@@ -100,6 +104,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         training_logs=TrainingLogStreams(named),
         job_log=job_log,
         log_windows=LogPages(job_logs=job_log, logs=server.logs),
+        exec_sessions=make_exec_sessions(server),
         accounts=AccountAdmin(settings.data, now=wall_time),
         audit=AuditRecordService(audit=server.audit, jobs=server.jobs),
         tokens=tokens,
@@ -126,6 +131,17 @@ def make_views(server: ServerParts) -> JobViewService:
         search=server.job_search,
         costs=server.costs,
         checkpoints=server.checkpoints,
+    )
+
+
+def make_exec_sessions(server: ServerParts) -> ExecService:
+    settings = server.settings
+    return ExecService(
+        engine=server.engine,
+        jobs=server.jobs,
+        journal=Journal(settings.data),
+        clock=server.clock,
+        limits=ExecLimits(sessions=settings.exec_sessions, idle=settings.exec_idle),
     )
 
 
