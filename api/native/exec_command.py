@@ -26,7 +26,7 @@ from batchq.domain.access.accounts import Permission
 from batchq.errors import BatchqError
 from batchq.ports.exec_session import ExecCommand, ExecSession, TerminalSize
 from batchq.ports.responses.exec_command import ExecEndResponse
-from batchq.services.exec_sessions import ExecTarget
+from batchq.services.exec_sessions import ExecService, ExecTarget
 
 MAX_OF_USER = 8  # sessions of one user at the same time
 MAX_MESSAGE = 2**16  # bytes of one message of the client
@@ -85,27 +85,28 @@ async def exec_job(parts: Parts, call: Call[ExecJobQuery]) -> web.StreamResponse
     the command, with the container of the job, when the client disconnects, and after a time without input and output.
     The state of the job and its log do not change.
     """
-    target = await parts.exec_sessions.target(call.job_id, container=call.input.container, caller=call.caller)
+    sessions = parts.state(ExecService)
+    target = await sessions.target(call.job_id, container=call.input.container, caller=call.caller)
     socket = web.WebSocketResponse(heartbeat=HEARTBEAT, max_msg_size=MAX_MESSAGE, compress=False)
     if call.http.method != "GET" or not socket.can_prepare(call.http).ok:
         raise HttpRefusal("ExecJob is a WebSocket: the request must ask for an upgrade.", status=HTTPStatus.BAD_REQUEST)
     await socket.prepare(call.http)
     with suppress(ConnectionError):
-        end = await _run(parts, call, target, socket)
+        end = await _run(sessions, call, target, socket)
         await socket.send_str(struct_to_json(end).decode())
         await socket.close()
     return socket
 
 
 async def _run(
-    parts: Parts, call: Call[ExecJobQuery], target: ExecTarget, socket: web.WebSocketResponse
+    sessions: ExecService, call: Call[ExecJobQuery], target: ExecTarget, socket: web.WebSocketResponse
 ) -> ExecEndResponse:
     """Carry out a session whose WebSocket is open. Its errors become the reason of its end."""
     try:
         command = await _first_message(socket)
-        async with parts.exec_sessions.session(target, command, caller=call.caller) as session:
-            pump = _Pump(socket, session, idle=parts.exec_sessions.limits.idle)
-            return await pump.run(parts.exec_sessions.wait_for_end(target, caller=call.caller))
+        async with sessions.session(target, command, caller=call.caller) as session:
+            pump = _Pump(socket, session, idle=sessions.limits.idle)
+            return await pump.run(sessions.wait_for_end(target, caller=call.caller))
     except BatchqError as why:
         return ExecEndResponse(exit_code=None, reason=str(why))
 

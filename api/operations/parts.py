@@ -17,7 +17,6 @@ from batchq.ports.clock import Clock
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService
-from batchq.services.exec_sessions import ExecService
 from batchq.services.explanations import ExplanationService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import JobSearchService, NamedJobService, ReservedNames, TrainingLogStreams
@@ -105,7 +104,6 @@ class Parts(Struct, frozen=True, kw_only=True):
     training_logs: TrainingLogStreams
     job_log: LogFollower
     log_windows: LogPages
-    exec_sessions: ExecService
     accounts: AccountAdmin
     audit: AuditRecordService
     tokens: PageTokens

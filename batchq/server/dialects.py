@@ -104,7 +104,6 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         training_logs=TrainingLogStreams(named),
         job_log=job_log,
         log_windows=LogPages(job_logs=job_log, logs=server.logs),
-        exec_sessions=make_exec_sessions(server),
         accounts=AccountAdmin(settings.data, now=wall_time),
         audit=AuditRecordService(audit=server.audit, jobs=server.jobs),
         tokens=tokens,
@@ -184,5 +183,6 @@ def make_states(server: ServerParts, events: EventService) -> dict[type, object]
     return {
         ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments, pictures=PictureCache(server.clock)),
         ModelArtsSettings: read_settings(server.settings.modelarts_config),
+        ExecService: make_exec_sessions(server),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),
     }

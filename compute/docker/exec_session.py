@@ -46,7 +46,7 @@ class PreparedCommand(NamedTuple):
     api_version: str
 
 
-def prepare(client: Client, container_id: str, command: ExecCommand) -> PreparedCommand:
+def prepare_exec(client: Client, container_id: str, command: ExecCommand) -> PreparedCommand:
     """Make a command known to the engine. Raises ContainerGone; ExecRefused."""
     session = uuid4().hex
     try:

@@ -19,7 +19,7 @@ from batchq.compute.docker.cgroups import UseReader
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.events import DeathSubscription
-from batchq.compute.docker.exec_session import DockerExecSession, open_session, prepare
+from batchq.compute.docker.exec_session import DockerExecSession, open_session, prepare_exec
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.log_reader import LogReader
@@ -160,7 +160,7 @@ class DockerRuntime:
         if self._factory.socket is None:
             raise ExecRefused("the container engine is not reached by a unix socket, which exec needs")
         run = partial(self._pools.run, "exec", account=self._accounts.get(tag, ""))
-        prepared = await run(lambda client: prepare(client, self._containers.id_of(client, tag), command))
+        prepared = await run(lambda client: prepare_exec(client, self._containers.id_of(client, tag), command))
         return await open_session(self._factory.socket, prepared, command, run)
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
