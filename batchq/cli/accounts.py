@@ -44,6 +44,7 @@ _CONTAINER_POLICY: Final[Flags] = {
         "whether containers may mount the engine's socket: such a container is root on the machine",
     ),
     "root": ("--root-user", yes_or_no, "YES|NO", "whether containers may run as root (yes; with --volumes: no)"),
+    "execAllowed": ("--exec", yes_or_no, "YES|NO", "whether users may run commands in running containers (yes)"),
     "logDrivers": (
         "--log-drivers",
         comma_list,
@@ -57,7 +58,6 @@ _CONTAINER_POLICY: Final[Flags] = {
         "registries of images, comma-separated; none: all remote ones",
     ),
     "vcpus": ("--job-vcpus", or_none(float), "N", "maximum vCPUs of one job, or none"),
-    "execAllowed": ("--exec", yes_or_no, "YES|NO", "whether users may run commands in running containers (yes)"),
     "memoryMib": ("--job-memory", or_none(int), "MIB", "maximum memory of one job in MiB, or none"),
 }
 

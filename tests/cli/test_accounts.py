@@ -114,6 +114,7 @@ def test_only_given_flags_change_settings_and_none_removes_one(group, batchq):
         "volumes": ["/data"],
         "hostNetwork": False,
         "engineSocket": False,
+        "execAllowed": True,
         "root": None,
         "vcpus": 2,
         "memoryMib": None,
