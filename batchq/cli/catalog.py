@@ -18,6 +18,7 @@ from batchq.cli.tables import (
     Column,
     Row,
     add_parser,
+    add_single_flags,
     flattened,
     json_of,
     print_fields,
@@ -86,9 +87,8 @@ def add_queue(command: ArgumentParser) -> None:
         _list_queues,
         prints_list=True,
     )
-    show = add_parser(
-        subcommands, "show", "show all settings of a queue, and its last 24 hours", _show_queue, prints_list=True
-    )
+    show = add_parser(subcommands, "show", "show the settings of a queue, and its last 24 hours", _show_queue)
+    add_single_flags(show)
     show.add_argument("queue_name", metavar="NAME", help=NAME_OR_ARN)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
@@ -111,7 +111,8 @@ def add_env(command: ArgumentParser) -> None:
         subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
     )
     summary = "show all settings of an environment, and the machines that run its jobs"
-    show = add_parser(subcommands, "show", summary, _show_environment, prints_list=True)
+    show = add_parser(subcommands, "show", summary, _show_environment)
+    add_single_flags(show)
     show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
     create = add_parser(subcommands, "create", "create an environment", _create_environment)
     create.add_argument("environment_name", metavar="NAME", help="a new name")
@@ -153,7 +154,8 @@ def add_resource(command: ArgumentParser) -> None:
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     add_parser(subcommands, "list", "list the resources, with the units in use", _list_resources, prints_list=True)
-    show = add_parser(subcommands, "show", "show a resource", _show_resource, prints_list=True)
+    show = add_parser(subcommands, "show", "show a resource", _show_resource)
+    add_single_flags(show)
     show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
 
 
@@ -168,9 +170,9 @@ def _show_command(
     def show(args: Namespace) -> int:
         return _show(args, _named(url_of(args), kind, getattr(args, dest)))
 
-    add_parser(subcommands, "show", summary, show, prints_list=True).add_argument(
-        dest, metavar="NAME", help=NAME_OR_ARN
-    )
+    command = add_parser(subcommands, "show", summary, show)
+    add_single_flags(command)
+    command.add_argument(dest, metavar="NAME", help=NAME_OR_ARN)
 
 
 def _all(url: str, path: str, list_member: str, request: Mapping[str, object]) -> Document:
@@ -254,7 +256,8 @@ def _list_queues(args: Namespace) -> int:
         text_column("ENVIRONMENTS", lambda row: row.environments, elastic=True),
         text_column("NEXT", lambda row: row.jobs and row.jobs.why and row.jobs.why.sentence, elastic=True),
     ]
-    print_list(args, response, sorted(rows, key=lambda row: -row.queue.priority), columns)
+    rows.sort(key=lambda row: -row.queue.priority)
+    print_list(args, response, rows, columns, document=lambda row: row.queue)
     return DONE
 
 
@@ -298,7 +301,7 @@ def _list_environments(args: Namespace) -> int:
         text_column("STATUS", lambda row: row.environment.status_reason or row.environment.status, elastic=True),
     ]
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
-    print_list(args, response, rows, columns)
+    print_list(args, response, rows, columns, document=lambda row: row.environment)
     return DONE
 
 

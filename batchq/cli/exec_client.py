@@ -1,4 +1,4 @@
-"""The session of `batchq exec`: a WebSocket to the server, and this terminal. Imports asyncio, as no other command does."""
+"""The session of `batchq exec`: a WebSocket to the server, and this terminal. Only this module imports asyncio."""
 
 import asyncio
 import json

@@ -15,6 +15,7 @@ from batchq.cli.job_columns import reason_of_row
 from batchq.cli.job_handles import HELP, Several, resolve_targets
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_jobs
+from batchq.cli.tables import parse_names
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
@@ -85,14 +86,6 @@ def add_reason_filter(command: ArgumentParser) -> None:
     """Declare `--reason` of a command that reads jobs; `matches_reason` applies it."""
     text = "jobs whose reason contains these words, as --group-by reason prints it"
     command.add_argument("--reason", dest="reasons", action="append", type=_parse_words, metavar="WORDS", help=text)
-
-
-def parse_names(text: str) -> list[str]:
-    """Parse a list with commas. An empty part is an error."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise ArgumentTypeError(f"{text!r} has an empty part")
-    return parts
 
 
 def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED) -> Filters:

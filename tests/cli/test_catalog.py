@@ -116,7 +116,7 @@ async def test_the_json_of_an_environment_has_its_machines(two_nodes, capsys):
 
 
 async def test_json_is_the_response_of_aws_operation(catalog, capsys):
-    assert await batchq("queue", "list", "--json") == 0
+    assert await batchq("queue", "list", "-o", "json") == 0
 
     assert json.loads(capsys.readouterr().out) == {"jobQueues": QUEUES}
 

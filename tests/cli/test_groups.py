@@ -110,7 +110,7 @@ async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAILS, "--each", "lr=0.1,0.2", "--wait")
 
     _, lines, _ = await batchq("show", "fit")
-    _, document, _ = await batchq("show", "fit", "--json")
+    _, document, _ = await batchq("show", "fit", "-o", "json")
 
     assert lines[0] == "fit  2: 0 succeeded, 2 failed"
     assert sorted(line.split("\t")[1:5] for line in lines[1:]) == [
@@ -125,7 +125,7 @@ async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
     await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2", "--wait")
 
     _, lines, _ = await batchq("show", "fit")
-    _, document, _ = await batchq("show", "fit", "--json")
+    _, document, _ = await batchq("show", "fit", "-o", "json")
 
     assert re.fullmatch(r"CPU time: \d\.\d s of 2 measured jobs", lines[1])
     assert lines[2] == "peak memory of a job: 20 MiB"
@@ -147,7 +147,7 @@ async def test_another_command_of_the_same_name_makes_another_group(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
 
-    _, jobs, _ = await batchq("list", "fit", "--ids")
+    _, jobs, _ = await batchq("list", "fit", "-o", "ids")
 
     assert len(jobs) == 2
 
@@ -178,7 +178,7 @@ async def test_a_name_that_several_jobs_have_means_the_newest(batchq):
     _, (newest,), _ = await batchq("submit", "busybox", "--name", "twice", *LASTS)
 
     _, _, printed = await batchq("show", "twice")
-    _, listed, _ = await batchq("list", "twice", "--ids")
+    _, listed, _ = await batchq("list", "twice", "-o", "ids")
     status, _, refused = await batchq("cancel", "twice", "--yes")
 
     assert printed == [f"batchq: 2 jobs have the name twice; {newest} is the newest"]
