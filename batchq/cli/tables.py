@@ -333,26 +333,3 @@ def print_fields(fields: Iterator[Field] | list[Field], *, color: bool) -> None:
             write_line(f"  {paint(label.ljust(width), 'dim' if color else '')} {escape(text)}", flush=False)
         else:
             write_line(f"{label}\t{escape(text)}", flush=False)
-
-
-def flattened(content: Mapping[str, object], path: str = "") -> Iterator[Field]:
-    """The members of a JSON object as fields, with the path to each as the label: `computeResources.maxvCpus`.
-
-    Empty lists and objects are left out.
-    """
-    for member, value in content.items():
-        yield from _flattened(value, f"{path}.{member}" if path else member)
-
-
-def _flattened(value: object, path: str) -> Iterator[Field]:
-    if value in ([], {}):
-        return
-    if isinstance(value, Mapping):
-        yield from flattened(value, path)
-    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
-        for number, item in enumerate(value):
-            yield from _flattened(item, f"{path}[{number}]")
-    elif isinstance(value, list):
-        yield path, " ".join(map(str, value))
-    else:
-        yield path, str(value).lower() if isinstance(value, bool) else str(value)
