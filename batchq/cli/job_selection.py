@@ -88,11 +88,14 @@ def add_reason_filter(command: ArgumentParser) -> None:
     command.add_argument("--reason", dest="reasons", action="append", type=_parse_words, metavar="WORDS", help=text)
 
 
-def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED) -> Filters:
+def selection_of(
+    args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED, mixed: bool = False
+) -> Filters:
     """The members of a request that select jobs, with complete ids in `jobs` and `groups`; empty without any filter.
 
     `jobs` is empty if the handles were read from an empty stdin: no job matches. `stops`: for a command that stops
-    jobs. Raises UsageError, also for jobs beside groups, and NotFound for a handle that names nothing.
+    jobs. `mixed`: for a command that sends a request for the groups and one for the jobs; without, jobs beside groups
+    are refused. Raises UsageError, and NotFound for a handle that names nothing.
     """
     given = ((FILTER_FLAGS[key].member, getattr(args, key, None)) for key in FILTER_FLAGS)
     selection: Filters = {
@@ -100,9 +103,10 @@ def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Sev
     }
     if args.jobs:
         found = resolve_targets(url, args.jobs, stops=stops, several=several)
-        if found.jobs and found.groups:
+        if found.jobs and found.groups and not mixed:
             raise UsageError("groups and jobs cannot be given together: use one command for each")
-        selection |= {"groups": found.groups} if found.groups else {"jobs": found.jobs}
+        selection |= {"groups": found.groups} if found.groups else {}
+        selection |= {"jobs": found.jobs} if found.jobs or not found.groups else {}
     if getattr(args, "held", False):
         selection["held"] = True
     others = getattr(args, "users", None) or getattr(args, "accounts", None) or args.jobs

@@ -234,7 +234,7 @@ def test_members_of_a_queue_an_environment_and_a_definition_have_words():
         ("priority", "1"),
         ("environments", "a, then arn:b"),
         ("fair share", "by the scheduling policy fair"),
-        ("time limit", "CANCEL after 10 min in RUNNABLE for: MISCONFIGURATION"),
+        ("time limit", "CANCEL after 10 min 0 s in RUNNABLE for: MISCONFIGURATION"),
     ]
     assert list(environment_fields(environment | {"tags": tags}))[2:] == [
         ("type", "UNMANAGED"),
@@ -247,5 +247,5 @@ def test_members_of_a_queue_an_environment_and_a_definition_have_words():
         ("nodes", "2, of which 0 is the main node"),
         ("nodes 0:1", "busybox; MODE=fast; /data:/in:ro"),
         ("attempts", "at most 3; EXIT if onExitCode is 1"),
-        ("time limit", "1 min for each attempt"),
+        ("time limit", "1 min 0 s for each attempt"),
     ]

@@ -54,6 +54,22 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
     assert (variables["lr"], variables["seed"]) == ("0.01", "3")
 
 
+async def test_groups_and_jobs_are_waited_for_together(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2")
+    await batchq("submit", "busybox", "--name", "alone", *FAILS)
+
+    status, _, printed = await batchq("wait", "fit", "alone")
+
+    assert status == 1
+    assert printed[0] == "batchq: fit: 2 SUCCEEDED, 0 FAILED"
+    assert printed[-1].startswith("batchq: alone FAILED")
+    status, _, printed = await batchq("wait", "fit", "alone", "--any")
+    assert (status, printed) == (
+        2,
+        ["batchq: --any, --fail-fast and -o json take groups or jobs: use one command for each"],
+    )
+
+
 async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "alone", *FAST)
