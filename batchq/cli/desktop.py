@@ -17,7 +17,7 @@ TITLE = "batchq"
 APPLE_SCRIPT = "on run argv\ndisplay notification (item 1 of argv) with title (item 2 of argv)\nend run"
 
 
-def notify(text: str) -> None:
+def notify_desktop(text: str) -> None:
     """Show a notification; without a desktop, or if its program fails, ring the terminal's bell."""
     command = _command(escape(text))
     if command:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from batchq.cli.desktop import notify
+from batchq.cli.desktop import notify_desktop
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
 from batchq.cli.job_columns import ended_reason, reason_of_row, use_of
@@ -91,7 +91,7 @@ def run_wait(args: Namespace) -> int:
     else:
         status = max(statuses)
     if args.notify:
-        notify(f"{', '.join(args.jobs) or 'jobs'}: {_words_of(status)}")
+        notify_desktop(f"{', '.join(args.jobs) or 'jobs'}: {_words_of(status)}")
     return status
 
 

@@ -15,9 +15,9 @@ class Terminal(io.StringIO):
 
 
 def printed_on_terminal(text):
-    """What `notify` writes to a terminal."""
+    """What `notify_desktop` writes to a terminal."""
     with redirect_stderr(Terminal()) as terminal:
-        desktop.notify(text)
+        desktop.notify_desktop(text)
     return terminal.getvalue()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 
 import pytest
 
@@ -10,6 +11,7 @@ from batchq.audit import Journal
 from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 from tests.cli.servers import batchq, ended
+from tests.cli.terminal_session import session
 
 pytestmark = pytest.mark.usefixtures("no_input")
 
@@ -67,3 +69,17 @@ async def test_refusals_have_the_sentence_of_the_server(data, capfd):
     assert "is SUCCEEDED: a command can only be run in a job that is RUNNING" in capfd.readouterr().err
     assert await ended("exec", "done") == 2
     assert "give a command after --" in capfd.readouterr().err
+
+
+@pytest.mark.process
+async def test_a_session_without_input_and_output_ends_and_the_terminal_is_as_before(data, capfd):
+    await started(capfd, "train", exec_echoes=True)
+    command = f"{sys.executable} -m batchq exec train -- sh; echo status $?; stty | grep -e -icanon || echo canonical"
+
+    shown = await session("sh", "-c", command, BATCHQ_URL=os.environ["BATCHQ_URL"], steps=[])
+
+    assert shown["screen"] == [
+        "batchq: there was no input and output for 0.5 s",
+        "status 125",
+        "canonical",
+    ]

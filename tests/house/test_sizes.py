@@ -21,7 +21,7 @@ MAX_PACKAGE_LINES = {
     "api/training": 4_700,
     "batchq": 750,
     "batchq/accounts": 1_000,
-    "batchq/cli": 8_950,
+    "batchq/cli": 9_300,
     "batchq/doctor": 850,
     "batchq/domain": 13_550,
     "batchq/engine": 7_950,
@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_700,
     "compute/kubernetes": 3_100,
     "compute/simulated": 1_050,
-    "tests": 105_950,
+    "tests": 106_550,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
