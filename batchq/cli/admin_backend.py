@@ -17,16 +17,8 @@ from msgspec import Struct
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.cli.server_settings import settings_of
-<<<<<<< HEAD
 from batchq.cli.tables import add_form_flag, add_parser, json_of, prints_json
-from batchq.domain.access.accounts import Caller
-from batchq.domain.enums import Role
-from batchq.errors import Invalid, UsageError
-from batchq.system.clock import wall_time
-=======
-from batchq.cli.tables import add_parser, json_of
 from batchq.errors import UsageError
->>>>>>> main
 from batchq.system.escapes import escape
 
 Answer = TypeVar("Answer", bound=Struct)

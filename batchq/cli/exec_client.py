@@ -45,8 +45,8 @@ async def _run(url: str, path: str, command: Sequence[str], *, has_terminal: boo
     """The end of the session; None: a signal ended this process before."""
     task = asyncio.ensure_future(_connect(url, path, command, has_terminal=has_terminal))
     loop = asyncio.get_running_loop()
-    with suppress(RuntimeError):  # only the main thread has signal handlers
-        for number in (signal.SIGTERM, signal.SIGHUP):
+    with suppress(RuntimeError, NotImplementedError):  # only the main thread has signal handlers, and not on Windows
+        for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             loop.add_signal_handler(number, task.cancel)
     try:
         return await task

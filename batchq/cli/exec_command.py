@@ -1,5 +1,6 @@
 """`batchq exec`: a command in the container of a running job, with this terminal as its terminal."""
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from urllib.parse import urlencode
@@ -38,7 +39,7 @@ def run_exec(args: Namespace) -> int:
     url = url_of(args)
     query = f"?{urlencode({'container': args.container})}" if args.container else ""
     path = f"{job_endpoint(resolve_job(url, args.job, several=Several.NEWEST))}/exec{query}"
-    has_terminal = not args.no_terminal and is_terminal(sys.stdin) and is_terminal()
+    has_terminal = os.name == "posix" and not args.no_terminal and is_terminal(sys.stdin) and is_terminal()
     from batchq.cli.exec_client import run_session  # noqa: PLC0415 - the help needs no client
 
     end = run_session(url, path, args.program, has_terminal=has_terminal)
