@@ -11,7 +11,7 @@ MAX_PACKAGE_LINES = {
     "api": 100,
     "api/auth": 600,
     "api/batch": 4_250,
-    "api/console": 5_650,
+    "api/console": 6_800,
     "api/http": 1_200,
     "api/logs": 500,
     "api/metrics": 550,
@@ -23,12 +23,12 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 1_000,
     "batchq/cli": 9_300,
     "batchq/doctor": 850,
-    "batchq/domain": 13_550,
-    "batchq/engine": 7_950,
+    "batchq/domain": 13_650,
+    "batchq/engine": 8_050,
     "batchq/logs": 1_350,
     "batchq/ports": 3_050,
     "batchq/server": 1_300,
-    "batchq/services": 4_400,
+    "batchq/services": 4_500,
     "batchq/store": 6_100,
     "batchq/system": 750,
     "batchq/webhooks": 800,
@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_700,
     "compute/kubernetes": 3_100,
     "compute/simulated": 1_050,
-    "tests": 106_650,
+    "tests": 107_200,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
