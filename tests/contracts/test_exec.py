@@ -69,6 +69,8 @@ async def test_a_command_with_a_terminal_has_its_size(runtime):
 async def test_a_command_ends_with_its_container(runtime):
     tag = await started(runtime, ECHO)
     session = await runtime.exec(tag, READS)
+    await session.write(b"begun\n")
+    assert (await session.read()).content == b"begun\n"
 
     await runtime.kill(tag)
 
