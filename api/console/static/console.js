@@ -1,4 +1,5 @@
-// The script of the web console. After a hint of a change the page fetches its own live part again.
+// The script of the web console. After a hint of a change the page fetches its own live part again. Events of the
+// document: `hint` has a hint, `refreshed` follows a change of the live part, and `refresh` fetches it.
 
 const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers allow few connections
 const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
@@ -118,7 +119,7 @@ async function refresh() {
       mergeChildren(area, before, answer.body);
       [before, etag] = [answer.body, answer.etag];
       showTimes();
-      countChosen();
+      document.dispatchEvent(new Event("refreshed"));
     }
     showConnected(true);
   } catch {
@@ -135,6 +136,7 @@ function connect() {
   stream.onmessage = (event) => {
     const hint = JSON.parse(event.data);
     [number, calm] = [hint.n, hint.calm ?? 0];
+    document.dispatchEvent(new CustomEvent("hint", { detail: hint }));
     if (isConcerned(hint)) refreshSoon();
   };
   stream.onerror = () => {
@@ -186,6 +188,7 @@ function startLive() {
   });
   setInterval(() => ("tab" in document.body.dataset && document.hidden ? refresh() : refreshSoon()), SLOW_INTERVAL);
   addEventListener("pagehide", disconnect);
+  document.addEventListener("refresh", refresh);
   addEventListener("pageshow", (event) => event.persisted && resume());
   connect();
 }
@@ -290,11 +293,6 @@ function moveRow(by) {
   if (row) find("a", row).focus();
 }
 
-function countChosen() {
-  const count = findAll("#main tbody input[type=checkbox]:checked").length;
-  for (const place of findAll("[data-chosen]")) place.textContent = String(count);
-}
-
 /** Click or focus the element with this data-key, in the current row or else in the page. */
 function activate(key) {
   const elements = findAll(`[data-key="${key}"]`);
@@ -387,10 +385,8 @@ function appendLines(log, lines) {
 
 setServerTime(document.body.dataset.now);
 showTimes();
-countChosen();
 setInterval(() => document.hidden || showTimes("time[data-relative]"), 1000);
 document.addEventListener("click", onClick);
-document.addEventListener("change", countChosen);
 document.addEventListener("copy", onCopy);
 if (!hasCookie("shortcuts=off")) document.addEventListener("keydown", onKey);
 if (area) startLive();

@@ -190,7 +190,7 @@ class WaitsForUnitsReason(WaitsReason):
     """The first job of a queue waits for units of a consumable resource."""
 
     code = "WAITS_FOR_UNITS"
-    labels = ("1st in line, requires {required} of {resource}", "1st in line, requires {required}")
+    labels = ("1st in line, requires {required} of {resource}",)
     sentences = (
         (
             "First in queue {jobQueue}: requires {required} of consumable resource {resource}, {free} of {limit} are "
