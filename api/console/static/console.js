@@ -1,5 +1,5 @@
 // The script of the web console. After a hint of a change the page fetches its own live part again. Events of the
-// document: `hint` has a hint, `refreshed` follows a change of the live part, and `refresh` fetches it.
+// document: `hint` has a hint, and `refreshed` follows a change of the live part.
 
 const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers allow few connections
 const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
@@ -8,8 +8,8 @@ const SILENT_FOR = 8_000; // ms without an answer, until the banner is shown
 const LOG_WAIT = 20; // s that the server may wait for new lines
 const MAX_LOG_LINES = 2000;
 
-const find = (selector, within = document) => within.querySelector(selector);
-const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+export const find = (selector, within = document) => within.querySelector(selector);
+export const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
 const hasCookie = (text) => document.cookie.split("; ").includes(text);
 
 // ---- Fragments: blocks of pages, as the server renders them
@@ -17,10 +17,11 @@ const hasCookie = (text) => document.cookie.split("; ").includes(text);
 const policy = globalThis.trustedTypes?.createPolicy("fragment", { createHTML: (html) => html });
 
 /** Fetch a block of a page. `body` is null if it is the one with this `etag`. */
-async function fetchFragment(url, name, etag) {
+export async function fetchFragment(url, name, etag) {
   const response = await fetch(url, { headers: { "X-Fragment": name, "If-None-Match": etag ?? "" } });
   setServerTime(response.headers.get("Date"));
-  if (response.headers.has("X-Tab")) document.title = `${decodeURIComponent(response.headers.get("X-Tab"))} · batchq`;
+  if (response.headers.has("X-Tab") && url === location.href)
+    document.title = `${decodeURIComponent(response.headers.get("X-Tab"))} · batchq`;
   if (response.status === 401) location.reload(); // the session has ended
   if (response.status === 304) return { body: null, etag };
   if (!response.ok) throw new Error(response.status);
@@ -34,8 +35,10 @@ async function fetchFragment(url, name, etag) {
 /** Change `shown` to `fresh`. `before` is what the server sent for `shown`: this script has changed it since. */
 function merge(shown, before, fresh) {
   if (before.isEqualNode(fresh)) return;
-  if (shown.data !== undefined) shown.data = fresh.data; // text
-  else {
+  if (shown.data !== undefined) {
+    shown.data = fresh.data; // text
+    if (shown.parentElement.matches(".status, .count, .figures dd")) flash(shown.parentElement, "changed");
+  } else {
     for (const { name } of before.attributes) if (!fresh.hasAttribute(name)) shown.removeAttribute(name);
     for (const { name, value } of fresh.attributes)
       if (value !== before.getAttribute(name)) shown.setAttribute(name, value);
@@ -107,7 +110,7 @@ function refreshSoon() {
   refreshTimer = setTimeout(refresh, Math.max(0, fetchedAt + interval - Date.now()));
 }
 
-async function refresh() {
+export async function refresh() {
   clearTimeout(refreshTimer);
   refreshTimer = 0;
   if (fetching || paused) return;
@@ -183,12 +186,11 @@ function resume() {
 function startLive() {
   document.addEventListener("visibilitychange", () => {
     clearTimeout(closeTimer);
-    if (document.hidden) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
-    else resume();
+    if (document.hidden && !("following" in document.body.dataset)) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
+    else if (!document.hidden) resume();
   });
   setInterval(() => ("tab" in document.body.dataset && document.hidden ? refresh() : refreshSoon()), SLOW_INTERVAL);
   addEventListener("pagehide", disconnect);
-  document.addEventListener("refresh", refresh);
   addEventListener("pageshow", (event) => event.persisted && resume());
   connect();
 }
