@@ -11,7 +11,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
 
-MAX_COUNTED = 10_000  # jobs
+MAX_COUNTED = 2000  # jobs
 _STATE_FILTERS = frozenset({"state", "stopped"})
 
 Filters = list[tuple[str, str]]
