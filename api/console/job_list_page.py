@@ -16,7 +16,7 @@ from batchq.api.console.group_page import group_parts
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortColumn, SortPosition, sorted_page
 from batchq.api.console.job_tabs import current_tab, job_tabs, other_filters
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import status_bar
 from batchq.api.http.http import Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
@@ -125,7 +125,9 @@ class JobList(Struct, frozen=True, kw_only=True):
 async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
     query, caller = visit.input, visit.caller
     if query.search is not None:
-        return Redirect(location=search_path(query, query.search))
+        if FRAGMENT not in visit.http.headers:
+            return Redirect(location=search_path(query, query.search))
+        query = query.model_copy(update={"search": None, "name": (searched_names(query.search),)})
     groups = await _running_groups(parts, query, caller)
     missing = ""
     try:
@@ -199,8 +201,13 @@ def search_path(query: JobsQuery, text: str) -> str:
     """The page that a search leads to: of a job for an id, else the list with the text as a part of names."""
     if _ID.fullmatch(text):
         return f"/ui/find?{urlencode({'q': text})}"
-    name = text if text.startswith("*") or text.endswith("*") else f"*{text}*"
-    return jobs_path([pair for pair in query.filters() if pair[0] != "name"], [("name", name)], query.view())
+    others = [pair for pair in query.filters() if pair[0] != "name"]
+    return jobs_path(others, [("name", searched_names(text))], query.view())
+
+
+def searched_names(text: str) -> str:
+    """The pattern of the names that a search finds: those with the text as a part, or of a pattern itself."""
+    return text if text.startswith("*") or text.endswith("*") else f"*{text}*"
 
 
 async def _running_groups(parts: Parts, query: JobsQuery, caller: Caller) -> Sequence[Group]:

@@ -108,11 +108,14 @@ async def test_only_the_newest_jobs_are_sorted_and_the_page_says_so(browser):
 
 async def test_a_search_leads_to_the_list_with_a_filter_or_to_the_job(browser):
     job_id = await browser.submit("train-1", script=ENDLESS)
+    await browser.submit("blast-1", script=ENDLESS)
     found = await browser.open("/ui/jobs?search=rain&queue=default&name=other&sort=name", status=303)
     assert found.headers["Location"] == "/ui/jobs?queue=default&name=%2Arain%2A&sort=name"
     page = await browser.open(found.headers["Location"])
     assert rows(page) == [job_id]
     assert 'value="rain"' in page.body
+    while_typing = await browser.open("/ui/jobs?search=rain&queue=default", X_Fragment="live")
+    assert rows(while_typing) == [job_id]
     by_id = await browser.open(f"/ui/jobs?search={job_id[:8]}", status=303)
     assert by_id.headers["Location"] == f"/ui/find?q={job_id[:8]}"
 

@@ -35,14 +35,13 @@ export async function fetchFragment(url, name, etag) {
 /** Change `shown` to `fresh`. `before` is what the server sent for `shown`: this script has changed it since. */
 function merge(shown, before, fresh) {
   if (before.isEqualNode(fresh)) return;
-  if (shown.data !== undefined) {
-    shown.data = fresh.data; // text
-    if (shown.parentElement.matches(".status, .count, .figures dd")) flash(shown.parentElement, "changed");
-  } else {
+  if (shown.data !== undefined) shown.data = fresh.data; // text
+  else {
     for (const { name } of before.attributes) if (!fresh.hasAttribute(name)) shown.removeAttribute(name);
     for (const { name, value } of fresh.attributes)
       if (value !== before.getAttribute(name)) shown.setAttribute(name, value);
     mergeChildren(shown, before, fresh);
+    if (shown.matches(".status, .count, .figures dd") && before.textContent !== fresh.textContent) flash(shown, "changed");
   }
 }
 
