@@ -40,6 +40,7 @@ from batchq.services.client_requests import (
 
 MAX_JOBS = 1000  # of one order
 MAX_SHOWN = 100  # jobs that a page lists
+MAX_SEARCHES = 20  # pages of the search for all jobs that match
 AT_ONCE = 16  # requests at the same time
 Ids = Annotated[list[Word], Field(max_length=MAX_JOBS)]
 
@@ -227,12 +228,20 @@ async def _matching(parts: Parts, filters: str, caller: Caller) -> list[str]:
         raise Invalid("No jobs are selected: choose jobs, or give a filter.")
     selection = query.selection(parts.clock.now())
     finished = replace(selection, statuses=selection.possible_statuses & FINISHED)
-    page = await parts.search.search(PageQuery(selection=finished, limit=MAX_JOBS + 1), caller=caller)
-    if page.next is not None:
+    search, jobs = PageQuery(selection=finished, limit=MAX_JOBS + 1), list[Job]()
+    for _ in range(MAX_SEARCHES):
+        page = await parts.search.search(search, caller=caller)
+        jobs += page.jobs
+        if page.next is None or len(jobs) > MAX_JOBS:
+            break
+        search = replace(search, before=page.next)
+    else:
+        raise Invalid("The search needs more steps than one request may take: use narrower filters.")
+    if len(jobs) > MAX_JOBS:
         raise Invalid(
             f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
         )
-    return [job.id for job in reversed(page.jobs)]
+    return [job.id for job in reversed(jobs)]
 
 
 async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:
