@@ -155,7 +155,6 @@ async def _page(
             [
                 *(("job", text) for text in selection.job),
                 *([("group", selection.group)] if selection.group else ()),
-                *([("matching", selection.matching)] if selection.matching else ()),
                 ("failed", "true"),
                 ("alsoStopped", "true"),
             ]

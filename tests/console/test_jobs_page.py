@@ -239,6 +239,7 @@ async def test_all_finished_jobs_that_match_are_submitted_again(browser):
     await browser.submit("train", script=ENDLESS)
     await browser.run("blast", until="FAILED", script=Script(seconds=0, exit_code=3))
     form = await browser.form(link(await chosen(browser, "name=train&from=1h"), "Resubmit…"))
+    await browser.run("train", until="FAILED", script=Script(seconds=0, exit_code=3))  # after the preview
     outcome = await browser.open((await browser.post("/ui/rerun", form)).headers["Location"])
     assert all(job_id in outcome.body for job_id in ids)
     assert "2 of 2 jobs submitted again" in outcome.text
