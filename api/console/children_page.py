@@ -95,7 +95,6 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,
         "views": await parts.views.listed(children, caller=caller),
-        "stop_all": None,  # the array itself can be stopped
         "older": _older(query, children) if len(listed) > PER_PAGE else None,
     }
     return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)

@@ -24,12 +24,22 @@ class By(StrEnum):
     ENDED = "ended"
 
 
+class Stopped(StrEnum):
+    """Which FAILED jobs are selected."""
+
+    #: Those that were cancelled or terminated.
+    YES = "yes"
+    #: Those that failed by themselves.
+    NO = "no"
+
+
 class JobFilters(RequestQuery):
     """The values of one filter are alternatives; a job must match all filters. An unknown filter is refused."""
 
     #: Ids.
     job: Words = ()
     state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
+    stopped: Stopped | None = None
     queue: Words = ()
     #: In any case: `name`, `prefix*`, `*suffix` or `*part*`.
     name: Patterns = ()
@@ -65,6 +75,7 @@ class JobFilters(RequestQuery):
         return JobSelection(
             ids=tuple(map(JobId, self.job)) or None,
             statuses=frozenset(self.state) or None,
+            stopped=None if self.stopped is None else self.stopped is Stopped.YES,
             queues=frozenset(self.queue) or None,
             names=frozenset(self.name) or None,
             users=frozenset(self.user) or None,

@@ -195,7 +195,15 @@ async def read_form(request: web.Request, shape: type[Shape]) -> Shape:
     is_form = request.method not in {"GET", "HEAD"}
     sent = await read_body(request) if is_form else request.rel_url.raw_query_string.encode()
     try:
-        pairs = parse_qsl(sent.decode(), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        return parse_members(sent.decode(), shape)
+    except UnicodeDecodeError:
+        raise InvalidMember("The form is not valid.", member="") from None
+
+
+def parse_members(text: str, shape: type[Shape]) -> Shape:
+    """Parse the text of a query or a form. Raises InvalidMember."""
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
         raise InvalidMember("The form is not valid.", member="") from None
     return validate_values(shape, _members(pairs, shape))

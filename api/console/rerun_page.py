@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.job_filters import JobFilters
+from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order, parse_members
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
@@ -40,6 +41,7 @@ from batchq.services.client_requests import (
 
 MAX_JOBS = 1000  # of one order
 MAX_SHOWN = 100  # jobs that a page lists
+MAX_SEARCHES = 20  # pages of the search for all jobs that match
 AT_ONCE = 16  # requests at the same time
 Ids = Annotated[list[Word], Field(max_length=MAX_JOBS)]
 
@@ -52,6 +54,8 @@ class RerunSelection(RequestQuery):
     job: Ids = Field(default_factory=list)
     #: The id of a group: its failed jobs, in place of `job`.
     group: Word = ""
+    #: The filters of a list of jobs, as its query: all finished jobs that match, in place of `job`.
+    matching: Annotated[str, Field(max_length=4096)] = ""
     #: Whether only failed jobs are repeated; of an array its failed children. Repeated jobs are left out.
     failed: bool = False
     #: Whether `failed` includes jobs that a user cancelled or terminated.
@@ -183,7 +187,11 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
 
     Failed children stand in place of their arrays. Raises Invalid; NotFound for an unknown id.
     """
-    ids = await _failed_in_group(parts, selection.group, caller) if selection.group else selection.job
+    ids: Sequence[str] = selection.job
+    if selection.group:
+        ids = await _failed_in_group(parts, selection.group, caller)
+    elif selection.matching:
+        ids = await _matching(parts, selection.matching, caller)
     if not ids:
         raise Invalid("No jobs are selected.")
     jobs, left_out = await find_documents(parts.batch, list(dict.fromkeys(ids)), caller), LeftOut()
@@ -217,6 +225,29 @@ async def _failed_in_group(parts: Parts, group_id: str, caller: Caller) -> list[
     selection = JobSelection(groups=frozenset({GroupId(group_id)}), statuses=frozenset({Status.FAILED}))
     page = await parts.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
     return [job.id for job in reversed(page.jobs)]
+
+
+async def _matching(parts: Parts, filters: str, caller: Caller) -> list[str]:
+    """The finished jobs that match, the oldest first. Raises Invalid, and NotFound as a search does."""
+    query = parse_members(filters, JobFilters)
+    if not query.narrowed_filters():
+        raise Invalid("No jobs are selected: choose jobs, or give a filter.")
+    selection = query.selection(parts.clock.now())
+    finished = replace(selection, statuses=selection.possible_statuses & FINISHED)
+    search, jobs = PageQuery(selection=finished, limit=MAX_JOBS + 1), list[Job]()
+    for _ in range(MAX_SEARCHES):
+        page = await parts.search.search(search, caller=caller)
+        jobs += page.jobs
+        if page.next is None or len(jobs) > MAX_JOBS:
+            break
+        search = replace(search, before=page.next)
+    else:
+        raise Invalid("The search needs more steps than one request may take: use narrower filters.")
+    if len(jobs) > MAX_JOBS:
+        raise Invalid(
+            f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
+        )
+    return [job.id for job in reversed(jobs)]
 
 
 async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Job]:

@@ -4,7 +4,7 @@ All markup is made of numbers and escaped text. The colour of a shape follows fr
 picture has a text beside it with the same content.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from itertools import accumulate
 
@@ -20,13 +20,14 @@ from batchq.system.escapes import escape
 AXIS_WIDTH, AXIS_HEIGHT = 1000, 14
 SHORTEST = 6  # of a span on the axis, so that each is visible
 MIN_WIDTH, MAX_COLUMNS = 48, 100  # of the grid, in cells: a small array does not fill its width
-NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
+NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 148, 40, 28, 10
 STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
 MARGIN = 0.04  # of an axis, around dots
 BINS = 20  # of a histogram
 MAX_TITLES = 300  # ranges of the grid with a hover text
 TENTHS_BELOW = 10  # seconds
-MAX_NAME = 17  # characters of a name in a node
+STRIP = 5  # width of the part of a node that has the colour of its status
+MAX_NAME = 19  # characters of a name in a node
 
 
 class GraphNode(Struct, frozen=True, kw_only=True):
@@ -124,16 +125,23 @@ def _edge(start: tuple[int, int], end: tuple[int, int]) -> Markup:
     return Markup('<path class="edge" d="M{} {}C{} {} {} {} {} {}"/>').format(x1, y1, middle, y1, middle, y2, x2, y2)
 
 
-_CURRENT: Mapping[bool, Markup] = {True: Markup(' class="current"'), False: Markup("")}
-
-
 def _node(node: GraphNode, x: int, y: int) -> Markup:
+    """A box in the colour of the status. Of a long name the end is left out; the title has the whole name."""
     name = node.name if len(node.name) <= MAX_NAME else f"{node.name[: MAX_NAME - 1]}…"
-    box = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="6"/>').format(x, y, NODE_WIDTH, NODE_HEIGHT)
-    first = Markup('<text x="{}" y="{}">{}</text>').format(x + 10, y + 17, escape(name))
     word = "not visible" if node.status is None else node.status.value
-    second = Markup('<text class="quiet" x="{}" y="{}">{}</text>').format(x + 10, y + 32, word)
-    drawn = Markup("<g{}>").format(_CURRENT[node.level == 0]) + box + first + second + Markup("</g>")
+    parts = (
+        Markup('<g class="{}node-{}"><title>{}</title>').format(
+            "current " if node.level == 0 else "", node.status or "NONE", escape(node.name)
+        ),
+        Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="6"/>').format(x, y, NODE_WIDTH, NODE_HEIGHT),
+        Markup('<rect class="strip" x="{}" y="{}" width="{}" height="{}" rx="2.5"/>').format(
+            x + 5, y + 6, STRIP, NODE_HEIGHT - 12
+        ),
+        # The inner picture clips wide characters at the border of the box.
+        Markup('<svg x="{}" y="{}" width="{}" height="{}">').format(x + 16, y, NODE_WIDTH - 20, NODE_HEIGHT),
+        Markup('<text y="17">{}</text><text class="state" y="32">{}</text></svg></g>').format(escape(name), word),
+    )
+    drawn = Markup("").join(parts)
     if node.status is None or node.level == 0:
         return drawn
     return Markup('<a href="{}">{}</a>').format(node.path, drawn)

@@ -50,6 +50,8 @@ class JobSelection(Struct, frozen=True, kw_only=True):
     ended_before: int | None = None
     #: Whether only queued jobs that are held or paused match.
     held: bool = False
+    #: True: only FAILED jobs match that were cancelled or terminated; False: only other FAILED jobs; None: any job.
+    stopped: bool | None = None
     #: Whether the children of arrays match for themselves.
     children: bool = False
     #: Only jobs of these owners; None: of all owners.
@@ -63,6 +65,8 @@ class JobSelection(Struct, frozen=True, kw_only=True):
             possible &= QUEUED
         if self.environments is not None:
             possible &= ACTIVE
+        if self.stopped is not None:
+            possible &= {Status.FAILED}
         return possible if self.ended_after is None and self.ended_before is None else possible & FINISHED
 
     @property

@@ -60,11 +60,22 @@ class JobPage(Struct, frozen=True, kw_only=True):
     searched_back_to: datetime | None
 
 
+class JobCount(Struct, frozen=True, kw_only=True):
+    """How many jobs match a query, as far as they were counted."""
+
+    jobs: int
+    #: False: more jobs may match.
+    is_exact: bool
+
+
 class JobSearch(Protocol):
     """The search for jobs."""
 
     async def search(self, query: PageQuery) -> JobPage:
         """The next page. Raises StoreFailed; Unavailable if the query needs more steps than one page may take."""
+
+    async def count(self, query: PageQuery) -> JobCount:
+        """How many jobs match, up to the limit of the query. Reads fewer rows than a page. Raises as `search`."""
 
     async def list(self, query: PageQuery) -> JobPage:
         """As `search`, for a query with few rows to read: without a limit of steps, and searches do not delay it."""

@@ -25,7 +25,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.groups import GroupQuery
-from batchq.ports.job_search import JobPage, PageQuery
+from batchq.ports.job_search import JobCount, JobPage, PageQuery
 from batchq.ports.jobs import ChildRun, JobStore
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
@@ -118,10 +118,12 @@ class PendingOrdersView:
     async def search(self, query: PageQuery) -> JobPage:
         return await self._page(self._store.search, query)
 
+    async def count(self, query: PageQuery) -> JobCount:
+        return await self._store.count(_with_pending(query, self._pending_orders()))
+
     async def _page(self, read: Callable[[PageQuery], Awaitable[JobPage]], query: PageQuery) -> JobPage:
         pending = self._pending_orders()
-        stopped = frozenset(job.order for job in pending.parents.values())
-        page = await read(replace(query, ended_arrays=pending.ends, stopped_arrays=stopped))
+        page = await read(_with_pending(query, pending))
         return replace(page, jobs=self._project(pending, page.jobs))
 
     async def list_needing(self, query: NeedQuery) -> tuple[Job, ...]:
@@ -144,6 +146,11 @@ class PendingOrdersView:
         if obstacle is None:
             return shown
         return tuple(replace(job, status_reason=obstacle) if is_queued_for_placement(job) else job for job in shown)
+
+
+def _with_pending(query: PageQuery, pending: PendingArrayOrders) -> PageQuery:
+    stopped = frozenset(job.order for job in pending.parents.values())
+    return replace(query, ended_arrays=pending.ends, stopped_arrays=stopped)
 
 
 class JobSearchService:
@@ -177,6 +184,11 @@ class JobSearchService:
             for kind, name in hidden_names(named, directory, self._queues(caller), caller=caller):
                 raise name_not_found(kind, name)
         return page
+
+    async def count(self, query: PageQuery, *, caller: Caller) -> JobCount:
+        """How many jobs match that the caller may see, up to the limit of the query."""
+        selection = visible_selection(query.selection, self._directory(), caller)
+        return await self._projected.count(replace(query, selection=selection))
 
     async def groups(self, ids: Collection[GroupId], *, caller: Caller) -> Mapping[GroupId, Group]:
         """The groups with these ids, as far as they are visible."""

@@ -20,12 +20,13 @@ from msgspec.structs import replace
 
 from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
-from batchq.ports.job_search import JobPage, PageQuery, SearchOrder, SearchPosition
+from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder, SearchPosition
 from batchq.store import index_ranges, job_reads
 from batchq.store.index_ranges import ROW_COST, TOP, IndexRange
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
 
 MAX_ROWS = 50_000  # rows of an index that are read for one page
+MAX_COUNTED_ROWS = 10_000  # rows of an index that are read for one count
 MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a walk that are read at a time
 
 Connection = sqlite3.Connection
@@ -72,25 +73,36 @@ class IndexScan:
 
 def search_page(connection: Connection, query: PageQuery) -> JobPage:
     """See `JobSearch.search`."""
+    return _page(connection, query, *_found(connection, query, budget=MAX_ROWS))
+
+
+def count_jobs(connection: Connection, query: PageQuery) -> JobCount:
+    """See `JobSearch.count`."""
+    found, floor = _found(connection, query, budget=MAX_COUNTED_ROWS)
+    count = len(_complete(found, floor))
+    return JobCount(jobs=min(count, query.limit), is_exact=floor is None and count <= query.limit)
+
+
+def _found(
+    connection: Connection, query: PageQuery, *, budget: int
+) -> tuple[Sequence[SearchPosition], SearchPosition | None]:
+    """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
     if (source := index_ranges.small_source(connection, query)) is not None:
-        return _page(connection, query, _sorted_keys(connection, query, source), None)
+        return _sorted_keys(connection, query, source), None
     query = index_ranges.bounded_position(connection, query)
     stretches = index_ranges.stretches(connection, query)
-    fair = MAX_ROWS // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
+    fair = budget // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
     chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))
-    return _page(
-        connection, query, *_merge(connection, query, [IndexScan(stretch, query, chunk=chunk) for stretch in stretches])
-    )
+    return _merge(connection, query, [IndexScan(stretch, query, chunk=chunk) for stretch in stretches], budget)
 
 
 def _merge(
-    connection: Connection, query: PageQuery, walks: Sequence[IndexScan]
+    connection: Connection, query: PageQuery, walks: Sequence[IndexScan], budget: int
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
-    """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
+    """As `_found`. `budget`: the most that the rows of all walks may cost."""
     found = list(_ended_arrays(connection, query))
     waiting = [(_descending(walk.position), number) for number, walk in enumerate(walks)]
     heapify(waiting)
-    budget = MAX_ROWS
     while waiting:
         _, number = heappop(waiting)
         walk = walks[number]
@@ -123,7 +135,7 @@ def _page(
     connection: Connection, query: PageQuery, found: Sequence[SearchPosition], floor: SearchPosition | None
 ) -> JobPage:
     """`found`: keys, ascending, complete down to `floor` (None: all keys that there are)."""
-    certain = found if floor is None else found[bisect_left(found, floor) :]
+    certain = _complete(found, floor)
     keys = certain[: -query.limit - 1 : -1]
     then = keys[-1] if len(certain) > query.limit else floor
     jobs = job_reads.jobs_with_orders(connection, [position.order for position in keys])
@@ -132,6 +144,10 @@ def _page(
     by_end = query.order_by is SearchOrder.ENDED
     back_to = from_microseconds(then.at) if by_end else _created(connection, then.order)
     return JobPage(jobs=jobs, next=then, searched_back_to=back_to)
+
+
+def _complete(found: Sequence[SearchPosition], floor: SearchPosition | None) -> Sequence[SearchPosition]:
+    return found if floor is None else found[bisect_left(found, floor) :]
 
 
 def _created(connection: Connection, order: int) -> datetime:

@@ -40,6 +40,10 @@ _NOT_REPLACED = SearchCondition(
     columns=frozenset({"id", "group_id"}),
     text=f"NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id)",  # noqa: S608 - text of this module only
 )
+_STOPPED = (
+    f"EXISTS (SELECT 1 FROM json_each({T}.state, '$.stop_orders') AS stop_order WHERE json_valid({T}.state) "  # noqa: S608 - text of this module only
+    "AND json_extract(stop_order.value, '$.kind') IN ('CANCEL', 'TERMINATE'))"
+)
 
 
 def conditions(query: PageQuery) -> tuple[SearchCondition, ...]:
@@ -86,6 +90,9 @@ def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
         text = f"({T}.owner = ? OR {T}.account IN ({LISTED}))"
         owners = (rows.text(selection.visibility.user), json_texts(selection.visibility.accounts))
         yield SearchCondition(columns=frozenset({"owner", "account"}), text=text, values=owners)
+    if selection.stopped is not None:
+        text = _STOPPED if selection.stopped else f"NOT {_STOPPED}"
+        yield SearchCondition(columns=frozenset({"state"}), text=text)
     yield from _of_attempt(selection)
     yield from _times(query)
     if selection.definitions is not None:

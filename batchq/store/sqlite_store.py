@@ -148,6 +148,7 @@ class SqliteStore:
     last_order = _read(job_reads.last_order)
     list = _browse(job_search.search_page)
     search = _search(job_search.search_page)
+    count = _search(job_search.count_jobs)
     failures = _search(job_reads.failures)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)
     child_runs = _browse(lists.child_runs)

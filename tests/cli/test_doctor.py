@@ -28,7 +28,7 @@ def test_a_problem_is_a_line_and_exit_status_1(no_engine, tmp_path, capsys):
 
 
 def test_the_findings_are_printed_as_json(no_engine, tmp_path, capsys):
-    main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "--json"])
+    main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "-o", "json"])
 
     found = json.loads(capsys.readouterr().out)
     assert {"level", "component", "message", "advice"} == found[0].keys()

@@ -3,6 +3,7 @@
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 
 import aiohttp
@@ -59,7 +60,8 @@ class PageSeen:
 
 def form_in(page, **fields):
     """The hidden fields of a page as pairs, with these fields."""
-    return [*re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body), *fields.items()]
+    hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.body)
+    return [*((name, unescape(value)) for name, value in hidden), *fields.items()]
 
 
 class Browser:

@@ -57,5 +57,5 @@ async def test_a_text_that_names_nothing_reports_what_was_searched(browser):
 async def test_any_text_may_be_searched_for(browser, text):
     await browser.submit("train-1", script=ENDLESS)
     page = await browser.open(f"/ui/find?q={quote(text)}")
-    assert page.body.count("<script") <= 1
+    assert page.body.count("<script") == 2
     assert "\u202e" not in page.body

@@ -34,7 +34,8 @@ async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(brow
         await browser.wait_for(it, "RUNNABLE")
     page = await browser.open("/ui/queues/gpu")
     assert [it for it in page.page.ids if it.startswith("job-")] == [f"job-{it}" for it in waiting]
-    assert "Place in queue gpu: 2nd, behind 1 job requesting 1 vCPU." in page.text
+    assert "2nd in line" in page.text
+    assert 'title="Place in queue gpu: 2nd, behind 1 job requesting 1 vCPU.' in page.body
     assert "vCPUs in use 1" in page.text
     assert "gpu : 1 vCPUs" in page.text
 

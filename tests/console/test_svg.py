@@ -81,6 +81,14 @@ def test_an_edge_leads_from_the_job_that_is_waited_for_to_the_one_that_waits():
     assert [int(start) < int(end) for start, end in edges] == [True, True]
 
 
+def test_a_box_of_the_graph_has_the_colour_of_its_status_and_a_long_name_loses_its_end():
+    name = "preprocessing-of-imagenet-with-a-long-name"
+    drawn = graph([GraphNode(job_id="x", name=name, status=Status.FAILED, path="", level=1)], [], "Dependencies")
+    assert '<g class="node-FAILED">' in drawn
+    assert f"<title>{name}</title>" in drawn
+    assert ">preprocessing-of-i…<" in drawn
+
+
 def test_a_job_that_is_not_visible_is_no_link():
     node = GraphNode(job_id="hidden", name="8f2c51a7", status=None, path="/ui/jobs/hidden", level=-1)
     drawn = graph([node], [], "Dependencies")

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Owner, UserName, Visibility
-from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.enums import ACTIVE, FINISHED, Status, StopKind
 from batchq.domain.ids import DefinitionRef, QueueName, child_id
 from batchq.domain.job import ArrayChild
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.stop_values import Hold
+from batchq.domain.stop_values import Hold, StopOrder
 from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
@@ -64,6 +64,7 @@ FILTERS = {
     "ended_before": TIMES,
     "exit_codes": st.sets(st.integers(0, 3), min_size=1).map(frozenset),
     "held": st.just(True),
+    "stopped": st.booleans(),
     "environments": any_of(["east", "west"]),
     "children": st.just(True),
     "visibility": st.builds(
@@ -103,11 +104,13 @@ def made_of(singles):
 
 
 def _with_attempt(it):
-    """An active job runs in an environment. Most jobs have an earlier attempt with an exit code."""
+    """An active job runs in an environment. Most jobs have an earlier attempt with an exit code, and some an order."""
     environment = ("east", "west", "north")[it.order % 3]
     run = attempt(environment=environment)
     earlier = () if it.order % 4 == 0 else (replace(run, exit_code=it.order % 3),)
-    return replace(it, attempts=earlier, attempt=run if it.status in ACTIVE else None)
+    kinds = ((), (StopKind.CANCEL,), (StopKind.PAUSE, StopKind.TERMINATE), (StopKind.TIMEOUT,))[it.order // 2 % 4]
+    orders = tuple(StopOrder(kind=kind, reason="", ordered_at=NOON) for kind in kinds)
+    return replace(it, attempts=earlier, attempt=run if it.status in ACTIVE else None, stop_orders=orders)
 
 
 async def whole_search(store, query):
@@ -153,9 +156,13 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
     for query in data.draw(st.lists(QUERIES, min_size=1, max_size=5)):
         stopped_arrays = frozenset(it.order for it in stopped)
         supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
-        with patch.multiple(job_search, MAX_ROWS=bound, MIN_CHUNK=min(64, bound)):
+        with patch.multiple(job_search, MAX_ROWS=bound, MAX_COUNTED_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
+            counted = await store.count(supported)
         assert listed == [it.order for it in searched(jobs, supported, ended)]
+        assert counted.jobs <= len(listed)
+        assert not counted.is_exact or counted.jobs == len(listed)
+        assert counted.is_exact or bound == 7 or counted.jobs == supported.limit < len(listed)
 
 
 @pytest.mark.fault("SE18")

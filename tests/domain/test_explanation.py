@@ -1,6 +1,7 @@
 """The table of explanations is complete, and each of its rows has a scenario."""
 
 import inspect
+import re
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from batchq.domain.explanation.queued_reasons import EngineUnavailableReason
 from batchq.domain.ids import QueueName
 from tests.support.builders import ADMIN, NOON, job, job_id, scheduler_state
 
+MAX_LABEL = 48  # characters, with the names of the figures
 SCENARIOS = Path(__file__).parents[1] / "scenarios"
 #: The names in `status_reasons` of the texts that a code explains.
 EXPLAINED = {
@@ -73,6 +75,14 @@ def test_every_code_has_a_scenario():
     written = "".join(it.read_text() for it in SCENARIOS.glob("test_*.py"))
 
     assert {reason.code for reason in REASONS if f'"{reason.code}"' not in written} == set()
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=lambda it: it.code)
+def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
+    label, sentence = (set(re.findall(r"{(\w+)}", texts[-1])) for texts in (reason.labels, reason.sentences))
+
+    assert label <= sentence
+    assert all(len(text) <= MAX_LABEL for text in reason.labels)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_wheel_has_a_man_page_of_each_command_and_the_completions(installed)
 def test_the_installed_wheel_serves_the_console(environment, tmp_path):
     shown = run(sys.executable, "-c", CONSOLE, str(tmp_path / "data"), cwd=tmp_path, env=environment)
 
-    assert shown == "True [True, True, True, True]\n"
+    assert shown == "True [True, True, True, True, True, True]\n"
 
 
 @pytest.mark.exhaustive

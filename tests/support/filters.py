@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.bulk_stop import WHOLE, Target, has_children
-from batchq.domain.enums import FINISHED, QUEUED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status, StopKind
 from batchq.domain.ids import DefinitionRef, JobId, node_of
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
@@ -102,6 +102,7 @@ def _is_searched(job: Job, query: PageQuery) -> bool:
     )
     return (
         (child is None or members)
+        and wanted.stopped in (None, _is_stopped(job) if _shown_status(job, query) is Status.FAILED else "not failed")
         and (not wanted.held or (job.held and _shown_status(job, query) in QUEUED))
         and all(values is None or value in values for values, value in compared)
         and job.id.startswith(prefix)
@@ -109,6 +110,10 @@ def _is_searched(job: Job, query: PageQuery) -> bool:
         and (wanted.names is None or any(_like_part(spec.name, it) for it in wanted.names))
         and visible(spec.owner, wanted.visibility)
     )
+
+
+def _is_stopped(job: Job) -> bool:
+    return any(it.kind in (StopKind.CANCEL, StopKind.TERMINATE) for it in job.stop_orders)
 
 
 def _is_in_time(job: Job, query: PageQuery, ends: Mapping[JobId, datetime]) -> bool:

@@ -1,4 +1,5 @@
-// The script of the web console. After a hint of a change the page fetches its own live part again.
+// The script of the web console. After a hint of a change the page fetches its own live part again. Events of the
+// document: `hint` has a hint, and `refreshed` follows a change of the live part.
 
 const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers allow few connections
 const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
@@ -7,8 +8,8 @@ const SILENT_FOR = 8_000; // ms without an answer, until the banner is shown
 const LOG_WAIT = 20; // s that the server may wait for new lines
 const MAX_LOG_LINES = 2000;
 
-const find = (selector, within = document) => within.querySelector(selector);
-const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
+export const find = (selector, within = document) => within.querySelector(selector);
+export const findAll = (selector, within = document) => [...within.querySelectorAll(selector)];
 const hasCookie = (text) => document.cookie.split("; ").includes(text);
 
 // ---- Fragments: blocks of pages, as the server renders them
@@ -16,10 +17,11 @@ const hasCookie = (text) => document.cookie.split("; ").includes(text);
 const policy = globalThis.trustedTypes?.createPolicy("fragment", { createHTML: (html) => html });
 
 /** Fetch a block of a page. `body` is null if it is the one with this `etag`. */
-async function fetchFragment(url, name, etag) {
+export async function fetchFragment(url, name, etag) {
   const response = await fetch(url, { headers: { "X-Fragment": name, "If-None-Match": etag ?? "" } });
   setServerTime(response.headers.get("Date"));
-  if (response.headers.has("X-Tab")) document.title = `${decodeURIComponent(response.headers.get("X-Tab"))} · batchq`;
+  if (response.headers.has("X-Tab") && url === location.href)
+    document.title = `${decodeURIComponent(response.headers.get("X-Tab"))} · batchq`;
   if (response.status === 401) location.reload(); // the session has ended
   if (response.status === 304) return { body: null, etag };
   if (!response.ok) throw new Error(response.status);
@@ -39,6 +41,7 @@ function merge(shown, before, fresh) {
     for (const { name, value } of fresh.attributes)
       if (value !== before.getAttribute(name)) shown.setAttribute(name, value);
     mergeChildren(shown, before, fresh);
+    if (shown.matches(".status, .count, .figures dd") && before.textContent !== fresh.textContent) flash(shown, "changed");
   }
 }
 
@@ -106,7 +109,7 @@ function refreshSoon() {
   refreshTimer = setTimeout(refresh, Math.max(0, fetchedAt + interval - Date.now()));
 }
 
-async function refresh() {
+export async function refresh() {
   clearTimeout(refreshTimer);
   refreshTimer = 0;
   if (fetching || paused) return;
@@ -118,7 +121,7 @@ async function refresh() {
       mergeChildren(area, before, answer.body);
       [before, etag] = [answer.body, answer.etag];
       showTimes();
-      countChosen();
+      document.dispatchEvent(new Event("refreshed"));
     }
     showConnected(true);
   } catch {
@@ -135,6 +138,7 @@ function connect() {
   stream.onmessage = (event) => {
     const hint = JSON.parse(event.data);
     [number, calm] = [hint.n, hint.calm ?? 0];
+    document.dispatchEvent(new CustomEvent("hint", { detail: hint }));
     if (isConcerned(hint)) refreshSoon();
   };
   stream.onerror = () => {
@@ -181,8 +185,8 @@ function resume() {
 function startLive() {
   document.addEventListener("visibilitychange", () => {
     clearTimeout(closeTimer);
-    if (document.hidden) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
-    else resume();
+    if (document.hidden && !("following" in document.body.dataset)) closeTimer = setTimeout(disconnect, HIDDEN_FOR);
+    else if (!document.hidden) resume();
   });
   setInterval(() => ("tab" in document.body.dataset && document.hidden ? refresh() : refreshSoon()), SLOW_INTERVAL);
   addEventListener("pagehide", disconnect);
@@ -290,11 +294,6 @@ function moveRow(by) {
   if (row) find("a", row).focus();
 }
 
-function countChosen() {
-  const count = findAll("#main tbody input[type=checkbox]:checked").length;
-  for (const place of findAll("[data-chosen]")) place.textContent = String(count);
-}
-
 /** Click or focus the element with this data-key, in the current row or else in the page. */
 function activate(key) {
   const elements = findAll(`[data-key="${key}"]`);
@@ -387,10 +386,8 @@ function appendLines(log, lines) {
 
 setServerTime(document.body.dataset.now);
 showTimes();
-countChosen();
 setInterval(() => document.hidden || showTimes("time[data-relative]"), 1000);
 document.addEventListener("click", onClick);
-document.addEventListener("change", countChosen);
 document.addEventListener("copy", onCopy);
 if (!hasCookie("shortcuts=off")) document.addEventListener("keydown", onKey);
 if (area) startLive();

@@ -63,6 +63,8 @@ class Explanation:
     sentences: ClassVar[Texts] = ()
     #: Further sentences.
     more: ClassVar[Texts] = ()
+    #: The alternatives of a few words, for lists, as those of the first sentence. Empty: the status says enough.
+    labels: ClassVar[Texts] = ()
     #: The names of the figures that programs may get.
     fact_names: ClassVar[Texts] = ()
 
@@ -78,16 +80,28 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """One or more sentences with figures."""
-        known = {name: figure.words for name, figure in self.figures.items() if figure.words is not None}
-        first = next((text for text in self.sentences if _names_in(text) <= known.keys()), self.sentences[-1])
-        more = (text for text in self.more if _names_in(text) <= known.keys())
-        return " ".join(text.format_map(known) for text in (first, *more))
+        known = self._words()
+        more = (text.format_map(known) for text in self.more if _names_in(text) <= known.keys())
+        return " ".join((_first_known(self.sentences, known), *more))
+
+    @property
+    def label(self) -> str:
+        """A few words for a list; empty if the status says enough."""
+        return _first_known(self.labels, self._words())
 
     @property
     def facts(self) -> Mapping[str, Fact]:
         """The figures for programs. Figures that the class does not name are left out."""
         figures = ((name, self.figures.get(name)) for name in self.fact_names)
         return {name: figure.fact for name, figure in figures if figure is not None and figure.fact is not None}
+
+    def _words(self) -> Mapping[str, str]:
+        return {name: figure.words for name, figure in self.figures.items() if figure.words is not None}
+
+
+def _first_known(texts: Texts, known: Mapping[str, str]) -> str:
+    """The first of the texts whose words are all known, or the last one."""
+    return next((text for text in texts if _names_in(text) <= known.keys()), texts[-1]).format_map(known)
 
 
 def _names_in(template: str) -> set[str]:

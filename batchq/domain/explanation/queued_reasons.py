@@ -22,6 +22,7 @@ class SubmittedReason(Explanation):
     """The job was submitted, or its dependencies ended, and the next unit of work handles it."""
 
     code = "SUBMITTED"
+    labels = ("just submitted",)
     statuses = _PENDING
     sentences = ("Submitted {age} ago; the scheduler handles it next.",)
 
@@ -30,6 +31,7 @@ class DependenciesReason(Explanation):
     """Jobs that the job depends on have not succeeded yet."""
 
     code = "DEPENDENCIES"
+    labels = ("waits for {pending}",)
     statuses = _PENDING
     sentences = ("Waits for {pending}: {dependencies}.",)
     fact_names = ("pending", "total", "dependencies")
@@ -39,6 +41,7 @@ class GroupLimitReason(Explanation):
     """Other jobs of the job's group take all places that the group's `max-running` permits."""
 
     code = "GROUP_LIMIT"
+    labels = ("waits for a place in its group",)
     statuses = _PENDING
     sentences = ("Waits for a place in its group {group}: at most {maxRunning} of the group run at the same time.",)
     fact_names = ("groupId", "groupName", "maxRunning")
@@ -48,6 +51,7 @@ class NotCreatedReason(Explanation):
     """The job is a child that its array has not created yet."""
 
     code = "NOT_CREATED"
+    labels = ("not created yet",)
     statuses = _PENDING
     sentences = ("Not created yet: its array creates {size} in order, and {ahead} before it. The array: {array}",)
     fact_names = ("index", "size", "ahead", "array")
@@ -57,6 +61,7 @@ class ChildrenReason(Explanation):
     """The job is an array, and not all children have ended."""
 
     code = "CHILDREN"
+    labels = ("{ended} of {size} ended",)
     statuses = (Status.PENDING,)
     sentences = ("{ended} of {size} have ended ({failed} failed), {active} active, {queued} waiting.",)
     more = ("{unspawned} not created yet.",)
@@ -67,6 +72,7 @@ class ChildrenStoppingReason(Explanation):
     """The job is an array that was cancelled or terminated, and some children have not ended."""
 
     code = "CHILDREN_STOPPING"
+    labels = ("stopping, {left} of {size} left",)
     statuses = (Status.PENDING,)
     sentences = ("{order}: {left} of {size} have not ended.",)
     fact_names = (*_CHILDREN_FACTS, *STOP_FACTS)
@@ -84,6 +90,7 @@ class StoreUnavailableReason(ObstructedReason):
     """The database refused a change within the last minute."""
 
     code = "STORE_UNAVAILABLE"
+    labels = ("database unavailable",)
     statuses = (*_QUEUED, Status.STARTING)
     sentences = ("The server cannot save changes at present: jobs continue when its database accepts them again.",)
 
@@ -92,6 +99,7 @@ class SafeModeReason(ObstructedReason):
     """The server runs on a restored backup."""
 
     code = "SAFE_MODE"
+    labels = ("safe mode",)
     sentences = (
         "The server runs on a restored backup: no job starts until an administrator runs `batchq leave-safe-mode`.",
     )
@@ -101,6 +109,7 @@ class EngineChangedReason(ObstructedReason):
     """The container engine that answers is not the one that jobs were placed on."""
 
     code = "ENGINE_CHANGED"
+    labels = ("another container engine answers",)
     sentences = (
         (
             "The container engine that answers is not the one that jobs run on: no job starts until that one "
@@ -113,6 +122,7 @@ class EngineUnavailableReason(ObstructedReason):
     """The container engine does not answer."""
 
     code = "ENGINE_UNAVAILABLE"
+    labels = ("container engine unavailable",)
     sentences = (
         "The container engine has not answered for {length}: no job starts until it does.",
         "The container engine does not answer: no job starts until it does.",
@@ -123,6 +133,7 @@ class HeldReason(Explanation):
     """A user holds the job."""
 
     code = "HELD"
+    labels = ("held{by}",)
     statuses = _QUEUED
     sentences = ("Held{by} {age} ago, {reason}: it does not start until it is released.",)
     fact_names = _HOLD_FACTS
@@ -132,6 +143,7 @@ class PausedReason(Explanation):
     """A user has paused the job."""
 
     code = "PAUSED"
+    labels = ("paused{by}",)
     statuses = _QUEUED
     sentences = ("Paused{by} {age} ago, {reason}: it does not start until it is resumed.",)
     more = (ATTEMPT,)
@@ -148,6 +160,7 @@ class StopPendingReason(RunnableReason):
     """A cancel or terminate of many jobs, or of the job's array, is about to be applied to it."""
 
     code = "STOP_PENDING"
+    labels = ("stop ordered",)
     sentences = ("A stop order is about to be applied to it: it does not start.",)
 
 
@@ -155,6 +168,7 @@ class QueueDrainedReason(RunnableReason):
     """The queue of the job is drained: it accepts jobs, and starts none."""
 
     code = "QUEUE_DRAINED"
+    labels = ("queue drained",)
     sentences = ("Queue {jobQueue} is drained: none of its jobs starts until an operator ends the drain.",)
     more = (ATTEMPT,)
     fact_names = ("jobQueue", *ATTEMPT_FACTS)
@@ -164,6 +178,7 @@ class BudgetExhaustedReason(RunnableReason):
     """The budget of the job's account, of one above it or of its queue is used up."""
 
     code = "BUDGET_EXHAUSTED"
+    labels = ("budget used up",)
     sentences = (
         (
             "The budget of {budget} is used up: none of its jobs starts before {until} (UTC), unless an "
@@ -178,6 +193,7 @@ class NoEnvironmentReason(RunnableReason):
     """No compute environment of the queue is enabled."""
 
     code = "NO_ENVIRONMENT"
+    labels = ("no environment enabled",)
     sentences = ("No compute environment of queue {jobQueue} is enabled: {environments}.",)
     fact_names = ("jobQueue", "environments")
 
@@ -186,6 +202,7 @@ class RetryReason(RunnableReason):
     """An attempt failed, and the job waits in its queue for the next one."""
 
     code = "RETRY"
+    labels = ("waits for attempt {next} of {attempts}", "waits for its next attempt")
     sentences = (
         "Waits for attempt {next} of {attempts}: attempt {attempt} ended with {outcome}.",
         "Waits for its next attempt.",
@@ -198,6 +215,7 @@ class ShareTurnReason(RunnableReason):
     """Other jobs of a fair-share queue are before the job."""
 
     code = "SHARE_TURN"
+    labels = ("{place} in its share", "waits for its share")
     sentences = (
         "Place in share {shareIdentifier} of queue {jobQueue}: {place}; the shares take turns by their recent use.",
         "Waits for share {shareIdentifier} of queue {jobQueue}; the shares take turns by their recent use.",
@@ -210,6 +228,7 @@ class InLineReason(RunnableReason):
     """Other jobs of the queue are before the job."""
 
     code = "IN_LINE"
+    labels = ("{place} in line", "in line")
     sentences = (
         "Place in queue {jobQueue}: {place}, behind {ahead} requesting {aheadVcpus}.",
         "Waits in queue {jobQueue} behind other jobs.",
@@ -222,5 +241,6 @@ class NextReason(RunnableReason):
     """The scheduler has not tried the job yet, or tries it again in the next unit of work."""
 
     code = "NEXT"
+    labels = ("next in line",)
     sentences = ("Next in queue {jobQueue}: the scheduler tries to place it in the next unit of work.",)
     fact_names = ("jobQueue",)

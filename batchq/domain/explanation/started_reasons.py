@@ -37,6 +37,7 @@ class PullingImageReason(StartingReason):
     """The engine pulls the image."""
 
     code = "PULLING_IMAGE"
+    labels = ("pulling the image",)
     sentences = ("Has been pulling image {image} for {length}.",)
     more = ("{others} for the same image.",)
     fact_names = ("image", "jobsWaiting")
@@ -46,6 +47,7 @@ class CleaningUpReason(StartingReason):
     """The container of the previous attempt is being removed."""
 
     code = "CLEANING_UP"
+    labels = ("removing the previous container",)
     sentences = ("Waits until the container of the previous attempt is removed.",)
 
 
@@ -53,6 +55,7 @@ class HostFailureReason(StartingReason):
     """The host fails to start containers for a cause that is not the job's."""
 
     code = "HOST_FAILURE"
+    labels = ("host cannot start containers",)
     sentences = ("The host has failed to start containers for {length}: the start is repeated until it works.",)
     more = ("Error: {detail}.",)
     fact_names = ("detail", "computeEnvironment")
@@ -62,6 +65,7 @@ class StartRefusedReason(StartingReason):
     """The engine refused to start the container, and the start is tried again."""
 
     code = "START_REFUSED"
+    labels = ("start refused, trying again",)
     sentences = ("The engine refused the start ({refusals}); it is tried again: {error}.",)
     fact_names = ("refusals", "error", "computeEnvironment")
 
@@ -70,6 +74,7 @@ class CreatingContainerReason(StartingReason):
     """The container is being created and started."""
 
     code = "CREATING_CONTAINER"
+    labels = ("starting the container",)
     sentences = ("Its container has been starting in {computeEnvironment} for {length}.",)
     more = ("{order}: it is not retried.",)
     fact_names = ("computeEnvironment",)
@@ -79,6 +84,7 @@ class StartingContainersReason(StartingReason):
     """The job has several containers, and none of them runs yet."""
 
     code = "STARTING_CONTAINERS"
+    labels = ("starting containers",)
     sentences = (
         "{containers} in {computeEnvironment}, placed {length} ago: {starting} starting, {waiting} for others.",
     )
@@ -89,6 +95,7 @@ class AbandoningStartReason(StartingReason):
     """The job was terminated while its container was starting."""
 
     code = "ABANDONING_START"
+    labels = ("abandoning the start",)
     sentences = ("{order}: its start is being abandoned.",)
     fact_names = STOP_FACTS
 
@@ -103,6 +110,7 @@ class RunningReason(ActiveReason):
     """The job runs."""
 
     code = "RUNNING"
+    labels = ("machine away for {machineAway}", "container engine away for {away}", "")
     sentences = ("Has run for {length} in {computeEnvironment}.",)
     more = ("Its time limit ends it in {endsBy}.", _AWAY, _MACHINE_AWAY)
     fact_names = ("computeEnvironment", "startedAt", "endsBy", "attempt", "attempts", "machine", "machineAwaySince")
@@ -112,6 +120,7 @@ class NoRetryReason(ActiveReason):
     """The job was cancelled while it ran: the attempt continues and is the last one."""
 
     code = "NO_RETRY"
+    labels = ("not retried",)
     sentences = ("Has run for {length} in {computeEnvironment}, and will not be retried. {order}.",)
     more = RunningReason.more
     fact_names = (*RunningReason.fact_names, *STOP_FACTS)
@@ -121,6 +130,7 @@ class StoppingReason(ActiveReason):
     """The job was terminated, and its container has not exited yet."""
 
     code = "STOPPING"
+    labels = ("stopping, {next} in {left}", "killed {killed} ago", "stopping")
     sentences = (f"{{order}}: {_NEXT_STEP}", f"{{order}}: {_KILLED}", f"{{order}}: {_SENDING}")
     fact_names = STOP_FACTS
 
@@ -129,6 +139,7 @@ class TimeLimitReason(ActiveReason):
     """The job's time limit has passed, and its container has not exited yet."""
 
     code = "TIME_LIMIT"
+    labels = ("time limit passed, stopping",)
     sentences = (
         f"{_LIMIT}: {_NEXT_STEP}",
         f"{_LIMIT}: {_KILLED}",
@@ -142,6 +153,7 @@ class NotExitingReason(ActiveReason):
     """The container has not exited for a minute although it was killed."""
 
     code = "NOT_EXITING"
+    labels = ("killed, does not exit",)
     sentences = (f"{{order}}. Its container has not exited although {_KILLED}",)
     more = ("Last resort of an administrator: `batchq force-fail`.",)
     fact_names = STOP_FACTS

@@ -85,3 +85,39 @@ def test_a_page_survives_a_restart_of_its_server(visit, own_service):
     expect(cell(page, "default", "Running")).to_have_text("1")
     expect(page.locator("#not-live")).to_be_hidden()
     visitor.forgive("ERR_")
+
+
+#: Records notifications: the browser of the tests shows none.
+NOTIFICATIONS = """
+window.shown = [];
+window.Notification = class {
+  static permission = "default";
+  static requestPermission = async () => (Notification.permission = "granted");
+  constructor(title, { body, tag }) { window.shown.push([title, body, tag]); }
+};
+"""
+
+
+def test_a_followed_job_and_a_followed_group_notify_once_when_they_end(visitor, world):
+    job = world.submit("followed-1")
+    world.submit("followed-2", tags={"batchq:group": "pursued"})
+    world.reach("followed-1", "RUNNING")
+    world.reach("followed-2", "RUNNING")
+    visitor.context.add_init_script(NOTIFICATIONS)
+    page, other = visitor.open(f"/ui/jobs/{job}"), visitor.open("/ui/jobs")
+    other.get_by_role("link", name="pursued", exact=True).click()
+    for tab in (page, other):
+        tab.get_by_role("button", name="Follow", exact=True).click()
+        expect(tab.get_by_role("button", name="Following")).to_have_attribute("aria-pressed", "true")
+
+    for name in ("followed-1", "followed-2"):
+        world.batch.terminate_job(jobId=world.jobs[name], reason="enough")
+
+    expect(page.get_by_role("button", name="Follow")).to_be_hidden()
+    expect(other.get_by_role("button", name="Follow")).to_be_hidden()
+    (ended, group_ended) = sorted(page.evaluate("() => window.shown") + other.evaluate("() => window.shown"))[::-1]
+    assert ended[0] == "followed-1: FAILED"
+    assert "enough" in ended[1]
+    assert ended[2] == f"/ui/jobs/{job}"
+    assert group_ended[0] == "Group pursued: 0 succeeded, 0 failed, 1 stopped"
+    assert page.evaluate("() => localStorage['batchq followed']") == "{}"

@@ -209,6 +209,23 @@ def test_a_filter_of_the_list_is_one_click_away_from_the_next(visitor, world, st
     expect(page.locator("#main tbody .status-SUCCEEDED").first).to_be_visible()
 
 
+def test_a_list_is_searched_while_one_types_and_its_rows_are_chosen_together(visitor, world):
+    assert world.jobs
+    page = visitor.open("/ui/jobs?queue=gpu")
+
+    page.get_by_role("searchbox", name="Search in this list").fill("waits-1")
+    expect(page.locator("#main tbody tr")).to_have_count(11)
+    expect(page.get_by_role("button", name="Terminate…")).to_be_hidden()
+    page.get_by_role("checkbox", name="Choose all jobs of this page").check()
+    expect(page.locator("[data-chosen]")).to_have_text("11")
+    expect(page.get_by_role("button", name="Terminate…")).to_be_visible()
+    page.get_by_role("link", name="Choose all 11 that match").click()
+
+    expect(page.get_by_text("All 11 jobs that match are chosen.")).to_be_visible()
+    page.get_by_role("link", name="Terminate…").click()
+    expect(page.get_by_role("button", name="Terminate 11 jobs")).to_be_visible()
+
+
 def test_settings_change_the_theme_the_times_and_the_shortcuts(visit):
     page = visit(color_scheme="light", timezone_id="Asia/Tokyo").open("/ui/settings")
     page.get_by_role("radio", name="Dark").check()
