@@ -1,5 +1,7 @@
 """A server with two container engines: each job runs on that of its environment, and a silent engine stops no other."""
 
+from datetime import timedelta
+
 import pytest
 
 from batchq.compute.combined_runtime import CombinedRuntime
@@ -8,8 +10,9 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import ENGINE_TAG
 from batchq.domain.machines import Machine
 from batchq.domain.status_reasons import DISAPPEARED
+from batchq.engine.containers.start_breaker import FIRST_PAUSE, MIN_JOBS
 from batchq.engine.state import QUARANTINE
-from batchq.errors import Invalid
+from batchq.errors import Invalid, StartRefused
 from batchq.ports.runtime import LaunchSpec
 from tests.support import builders
 from tests.support.builders import gang, task
@@ -146,6 +149,28 @@ async def test_a_call_that_fails_on_one_engine_delays_only_its_own_jobs(world, c
     done = [await world.wait_for(it, Status.SUCCEEDED) for it in (ends, begins)]
     assert [len(it.attempts) for it in done] == [1, 1]
     await world.wait_for(stops, Status.FAILED, status_reason="stop it")
+
+
+async def test_an_engine_that_cannot_start_containers_delays_no_start_on_another(world):
+    await world.run()
+    start, broken = world.first.start, StartRefused("no cgroups", exit_code=127, certain=False, host_failed=True)
+
+    async def refused(tag):
+        raise broken
+
+    world.first.start = refused
+    stuck = await world.submit_many(MIN_JOBS + 1, Script(seconds=0), attempts=1)
+    await world.wait_for_engine(up=False)
+
+    before = world.clock.now()
+    for _ in range(5):
+        await world.run(Script(seconds=0), queue="far")
+
+    assert world.clock.now() - before < timedelta(seconds=FIRST_PAUSE)
+    assert world.engine.health().engine == "containers cannot be started on docker: no cgroups"
+    await world.wait_for_why(stuck[0], "HOST_FAILURE", "* Error: no cgroups.")
+    world.first.start = start
+    assert [len((await world.wait_for(it, Status.SUCCEEDED)).attempts) for it in stuck] == [1] * len(stuck)
 
 
 async def test_a_container_that_is_absent_from_its_engine_is_lost_while_another_engine_is_silent(world):

@@ -178,7 +178,8 @@ class Start:
         """While the breaker is open, wait for permission to probe, or until the start is abandoned."""
         permission = None if self.abandoned.is_set() else self._breaker.permit()
         if permission is not None:
-            self._enter(StartPhase.HOST_FAILED, self.progress.error)
+            self._enter(StartPhase.HOST_FAILED, self.progress.error or self._breaker.error or "")
+            self.progress = replace(self.progress, since=self._breaker.opened_at or self.progress.since)
             try:
                 await self._unless_abandoned(permission)
             finally:
