@@ -296,9 +296,7 @@ def _engine_clock(facts: Facts) -> Findings:
         offset = None if isinstance(engine, UnavailableRuntime) else engine.clock_offset
         if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
             difference = _difference(timedelta(seconds=offset))
-            message = (
-                f"the clock of the engine at {engine.address} is {difference} this machine's: times of jobs are wrong"
-            )
+            message = f"the engine's clock is {difference} this machine's: times of jobs on {engine.address} are wrong"
             yield warning(CLOCK, message, "Synchronize both clocks by NTP.")
 
 
