@@ -173,7 +173,10 @@ class CombinedRuntime:
         if not member.is_logged:
             return await member.survey()
         is_new = member.probe is None
-        probe = member.probe = member.probe or asyncio.create_task(member.survey(), name=f"survey of {member.name}")
+        if member.probe is None:
+            member.probe = asyncio.create_task(member.survey(), name=f"survey of {member.name}")
+            member.probe.add_done_callback(lambda done: done.cancelled() or done.exception())  # it counts as retrieved
+        probe = member.probe
         timeout = asyncio.ensure_future(self._clock.sleep(SILENT_TIMEOUT))
         try:
             await asyncio.wait((probe, timeout), return_when=asyncio.FIRST_COMPLETED)
