@@ -1,6 +1,7 @@
 """Compute environments: create, update, delete, describe. Members that select machines to rent have no effect."""
 
 import json
+import re
 from typing import Annotated, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
@@ -23,7 +24,10 @@ from batchq.api.batch.validation import (
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.domain.catalog import Tags as PairsOfTags
+from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
+from batchq.domain.ids import ENGINE_TAG
 from batchq.errors import Invalid
 
 Document = dict[str, Any]
@@ -35,7 +39,11 @@ DOCUMENT_MEMBERS = {
     "updatePolicy",
     "context",
     "ecsSettings",
+    "eksConfiguration",
 }
+OMITTED_IF_EMPTY = {"serviceRole", "eksConfiguration"}
+KUBERNETES = "kubernetes"  # the value of the tag `batchq:engine` of an environment with eksConfiguration
+_EKS_CLUSTER = re.compile(r"arn:[^:]+:eks:[^:]*:[0-9]{12}:cluster/[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
 NOT_ON_FARGATE = (
     "allocationStrategy",
@@ -185,6 +193,12 @@ class EcsSettings(WireModel):
     containerInsights: Literal["ENABLED", "ENHANCED", "DISABLED"] | None = None
 
 
+class EksConfiguration(WireModel):
+    eksClusterArn: Text | None = None
+    kubernetesNamespace: Text | None = None
+    accessEntry: Unsupported | None = None
+
+
 class CreateComputeEnvironment(WireModel):
     computeEnvironmentName: Text
     type: Literal["MANAGED", "UNMANAGED"]
@@ -193,7 +207,7 @@ class CreateComputeEnvironment(WireModel):
     computeResources: ComputeResource | None = None
     serviceRole: Text | None = None
     tags: Tags | None = None
-    eksConfiguration: Unsupported | None = None
+    eksConfiguration: EksConfiguration | None = None
     context: Text | None = None
     ecsSettings: EcsSettings | None = None
 
@@ -222,13 +236,14 @@ class DescribeComputeEnvironments(WireModel):
 
 async def create_compute_environment(parts: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
+    engine = engine_tag(body, parts.limits.kubernetes_namespace)
     document = compute_environment_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
         max_millicpus=capacity_millicpus(document, parts.limits),
         document=json.dumps(document),
-        tags=validation.validated_tags(body.tags),
+        tags=merge_pairs(validation.validated_tags(body.tags), engine),
         created_at=parts.clock.now(),
     )
     return _name_and_arn(await parts.catalog.compute_environments.create(environment, caller=request.caller), request)
@@ -281,10 +296,29 @@ def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
 
 def compute_environment_document(given: CreateComputeEnvironment) -> Document:
     """The document that is stored for a new environment. Raises Invalid."""
-    validation.refuse_unsupported({"eksConfiguration": given.eksConfiguration}, validation.KUBERNETES)
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
     return _document_members(given)
+
+
+def engine_tag(given: CreateComputeEnvironment, namespace: str | None) -> PairsOfTags:
+    """The tag that selects Kubernetes, for an environment with eksConfiguration. Raises Invalid and NotSupported.
+
+    `namespace`: of the server's jobs on Kubernetes; None: the server has no cluster.
+    """
+    configuration = given.eksConfiguration
+    if configuration is None or not configuration.model_fields_set:
+        return ()
+    if namespace is None:
+        validation.refuse_unsupported({"eksConfiguration": configuration}, validation.KUBERNETES)
+    validation.refuse_unsupported({"accessEntry": configuration.accessEntry}, "it is for access to Amazon EKS")
+    if not _EKS_CLUSTER.fullmatch(configuration.eksClusterArn or ""):
+        raise Invalid("eksClusterArn must be the ARN of an EKS cluster.")
+    if configuration.kubernetesNamespace != namespace:
+        raise Invalid(f"kubernetesNamespace must be {namespace}, the namespace of the jobs of this server.")
+    if (given.tags or {}).get(ENGINE_TAG, KUBERNETES) != KUBERNETES:
+        raise Invalid(f"An environment with eksConfiguration must not have the tag {ENGINE_TAG} of another engine.")
+    return ((ENGINE_TAG, KUBERNETES),)
 
 
 def updated_compute_environment(
@@ -326,24 +360,27 @@ def is_fargate(environment: ComputeEnvironment) -> bool:
 
 def compute_environment_detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
     """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
+    document = json.loads(environment.document)
+    orchestration = {"containerOrchestrationType": "ECS", "ecsClusterArn": arns.cluster(environment.name)}
+    if "eksConfiguration" in document:
+        orchestration = {"containerOrchestrationType": "EKS"}
     return {
         "computeEnvironmentName": environment.name,
         "computeEnvironmentArn": arns.environment(environment.name),
-        "ecsClusterArn": arns.cluster(environment.name),
         "uuid": str(uuid5(NAMESPACE_URL, environment.name)),
         "state": environment.state.value,
         "status": "VALID",
         "statusReason": "ComputeEnvironment Healthy",
-        "containerOrchestrationType": "ECS",
         "tags": dict(environment.tags),
         "type": "UNMANAGED",
-        **json.loads(environment.document),
+        **orchestration,
+        **document,
     }
 
 
 def _document_members(given: CreateComputeEnvironment | UpdateComputeEnvironment) -> Document:
     members = given.model_dump(mode="json", include=DOCUMENT_MEMBERS, exclude_none=True)
-    return {member: value for member, value in members.items() if member != "serviceRole" or value}
+    return {member: value for member, value in members.items() if member not in OMITTED_IF_EMPTY or value}
 
 
 def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> None:

@@ -159,6 +159,8 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The engine's id of the container, saved before the container is started; it is never created again. None until it
     #: is created.
     container_id: str | None = None
+    #: The name of its pod; None until it is created, and on engines without pods.
+    pod: str | None = None
     #: The machine on which its node was placed; None: the engine has only one.
     machine: MachineName | None = None
     #: As the engine reports it; None until it runs.

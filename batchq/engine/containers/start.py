@@ -253,6 +253,7 @@ class Start:
             container_key=self._tag.container_key,
             container_id=container.container_id,
             created_host_paths=container.created_host_paths,
+            pod=container.pod,
         )
         await self._save(event)
         self._launch = replace(self._launch, container_id=container.container_id)
