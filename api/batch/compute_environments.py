@@ -361,19 +361,18 @@ def is_fargate(environment: ComputeEnvironment) -> bool:
 def compute_environment_detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
     """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
     document = json.loads(environment.document)
-    orchestration = {"containerOrchestrationType": "ECS", "ecsClusterArn": arns.cluster(environment.name)}
-    if "eksConfiguration" in document:
-        orchestration = {"containerOrchestrationType": "EKS"}
+    is_eks = "eksConfiguration" in document
     return {
         "computeEnvironmentName": environment.name,
         "computeEnvironmentArn": arns.environment(environment.name),
+        **({} if is_eks else {"ecsClusterArn": arns.cluster(environment.name)}),
         "uuid": str(uuid5(NAMESPACE_URL, environment.name)),
         "state": environment.state.value,
         "status": "VALID",
         "statusReason": "ComputeEnvironment Healthy",
+        "containerOrchestrationType": "EKS" if is_eks else "ECS",
         "tags": dict(environment.tags),
         "type": "UNMANAGED",
-        **orchestration,
         **document,
     }
 
