@@ -1,7 +1,6 @@
 """Compute environments: create, update, delete, describe. Members that select machines to rent have no effect."""
 
 import json
-import re
 from typing import Annotated, Any, Literal
 from uuid import NAMESPACE_URL, uuid5
 
@@ -11,6 +10,7 @@ from pydantic import Field
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
+from batchq.api.batch.eks_configuration import EksConfiguration, engine_tag
 from batchq.api.batch.validation import (
     Integer,
     NameList,
@@ -24,10 +24,8 @@ from batchq.api.batch.validation import (
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
-from batchq.domain.catalog import Tags as PairsOfTags
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
-from batchq.domain.ids import ENGINE_TAG
 from batchq.errors import Invalid
 
 Document = dict[str, Any]
@@ -42,8 +40,6 @@ DOCUMENT_MEMBERS = {
     "eksConfiguration",
 }
 OMITTED_IF_EMPTY = {"serviceRole", "eksConfiguration"}
-KUBERNETES = "kubernetes"  # the value of the tag `batchq:engine` of an environment with eksConfiguration
-_EKS_CLUSTER = re.compile(r"arn:[^:]+:eks:[^:]*:[0-9]{12}:cluster/[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
 NOT_ON_FARGATE = (
     "allocationStrategy",
@@ -193,12 +189,6 @@ class EcsSettings(WireModel):
     containerInsights: Literal["ENABLED", "ENHANCED", "DISABLED"] | None = None
 
 
-class EksConfiguration(WireModel):
-    eksClusterArn: Text | None = None
-    kubernetesNamespace: Text | None = None
-    accessEntry: Unsupported | None = None
-
-
 class CreateComputeEnvironment(WireModel):
     computeEnvironmentName: Text
     type: Literal["MANAGED", "UNMANAGED"]
@@ -236,7 +226,7 @@ class DescribeComputeEnvironments(WireModel):
 
 async def create_compute_environment(parts: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
-    engine = engine_tag(body, parts.limits.kubernetes_namespace)
+    engine = engine_tag(body.eksConfiguration, body.tags or {}, parts.limits.kubernetes_namespace)
     document = compute_environment_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
@@ -299,26 +289,6 @@ def compute_environment_document(given: CreateComputeEnvironment) -> Document:
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
     return _document_members(given)
-
-
-def engine_tag(given: CreateComputeEnvironment, namespace: str | None) -> PairsOfTags:
-    """The tag that selects Kubernetes, for an environment with eksConfiguration. Raises Invalid and NotSupported.
-
-    `namespace`: of the server's jobs on Kubernetes; None: the server has no cluster.
-    """
-    configuration = given.eksConfiguration
-    if configuration is None or not configuration.model_fields_set:
-        return ()
-    if namespace is None:
-        validation.refuse_unsupported({"eksConfiguration": configuration}, validation.KUBERNETES)
-    validation.refuse_unsupported({"accessEntry": configuration.accessEntry}, "it is for access to Amazon EKS")
-    if not _EKS_CLUSTER.fullmatch(configuration.eksClusterArn or ""):
-        raise Invalid("eksClusterArn must be the ARN of an EKS cluster.")
-    if configuration.kubernetesNamespace != namespace:
-        raise Invalid(f"kubernetesNamespace must be {namespace}, the namespace of the jobs of this server.")
-    if (given.tags or {}).get(ENGINE_TAG, KUBERNETES) != KUBERNETES:
-        raise Invalid(f"An environment with eksConfiguration must not have the tag {ENGINE_TAG} of another engine.")
-    return ((ENGINE_TAG, KUBERNETES),)
 
 
 def updated_compute_environment(

@@ -10,7 +10,7 @@ from tests.house.rooms import ROOT, name, sources, tree
 MAX_PACKAGE_LINES = {
     "api": 100,
     "api/auth": 600,
-    "api/batch": 4_250,
+    "api/batch": 4_300,
     "api/console": 5_650,
     "api/http": 1_200,
     "api/logs": 500,
@@ -26,7 +26,7 @@ MAX_PACKAGE_LINES = {
     "batchq/domain": 13_550,
     "batchq/engine": 8_000,
     "batchq/logs": 1_350,
-    "batchq/ports": 2_950,
+    "batchq/ports": 3_000,
     "batchq/server": 1_300,
     "batchq/services": 4_250,
     "batchq/store": 6_100,
@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_500,
     "compute/kubernetes": 3_100,
     "compute/simulated": 950,
-    "tests": 106_400,
+    "tests": 106_600,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40

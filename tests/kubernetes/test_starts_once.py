@@ -17,7 +17,7 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.status_reasons import HOST_TERMINATED
 from batchq.domain.task import TaskContainer
-from batchq.errors import ContainerUnusable, RuntimeUnknown, RuntimeUnreachable, StartInterrupted
+from batchq.errors import ContainerUnusable, RuntimeUnknown, RuntimeUnreachable, StartInterrupted, StartRefused
 from batchq.settings import Privileged
 from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, read, restart, wait_for
 from tests.kubernetes.conftest import on_cluster, world_on
@@ -92,10 +92,17 @@ async def started(runtime, it):
                 it = replace(it, container_id=None)
             except RuntimeUnknown:
                 await asyncio.sleep(0.05)
+            except StartRefused as refused:  # the program did not run
+                if refused.certain:
+                    raise
+                await asyncio.sleep(1)
 
 
 async def check_starts(tmp_path, kind):
-    """Start the containers at the same time, and count what they have written. Each end is true or host lost."""
+    """Start the containers at the same time, and count what they have written. Each end is true or host lost.
+
+    Returns the containers that ran twice. Each of them is host lost.
+    """
     async with on_cluster(policy=PodPolicy(volumes=(tmp_path,))) as runtime:
 
         async def life(it):
@@ -112,18 +119,21 @@ async def check_starts(tmp_path, kind):
             await answered(partial(runtime.remove, it.tag))
 
     starts = Counter((tmp_path / "all").read_text().split())
-    lost = [end for end in ends if end is None or end.host_lost]
-    print(f"{kind.__name__}: {len(launches)} starts, {len(starts)} ran, {len(lost)} host lost")
-    assert max(starts.values()) == 1
+    names = [f"{it.tag.job_id}/{it.tag.container_key}" for it in launches]
+    lost = {name for name, end in zip(names, ends, strict=True) if end is None or end.host_lost}
+    twice = {name for name, count in starts.items() if count > 1}
+    print(f"{kind.__name__}: {len(names)} starts, {len(starts)} ran, {len(lost)} host lost, {len(twice)} ran twice")
     assert {end.exit_code for end in ends if end is not None and not end.host_lost} <= {3}
-    assert len(starts) + len(lost) >= len(launches)
+    assert starts.keys() | lost == {*names}
+    assert twice <= lost
+    return twice
 
 
 @pytest.mark.kubernetes
 @pytest.mark.parametrize("kind", [single_containers, tasks])
 @pytest.mark.usefixtures("unreliable")
 async def test_each_container_starts_once_although_requests_and_replies_are_lost(tmp_path, kind):
-    await check_starts(tmp_path, kind)
+    assert await check_starts(tmp_path, kind) == set()
 
 
 @pytest.mark.kubernetes
@@ -132,7 +142,10 @@ async def test_each_container_starts_once_although_requests_and_replies_are_lost
 @pytest.mark.parametrize("kind", [single_containers, tasks])
 @pytest.mark.usefixtures("unreliable")
 async def test_each_container_starts_once_although_servers_are_killed(tmp_path, kind, servers):
-    """Only the bed's own servers are killed."""
+    """Only the bed's own servers are killed.
+
+    A kubelet itself starts a container again whose start was not saved by a containerd that was killed.
+    """
     if not STATE.exists():
         pytest.skip("the cluster is not the bed of these tests")
 
@@ -149,11 +162,12 @@ async def test_each_container_starts_once_although_servers_are_killed(tmp_path, 
     rng, kills = Random(28), []
     killing = asyncio.create_task(kill_servers())
     try:
-        await check_starts(tmp_path, kind)
+        twice = await check_starts(tmp_path, kind)
     finally:
         killing.cancel()
         await asyncio.gather(killing, return_exceptions=True)
     print(f"{len(kills)} kills of {servers}")
+    assert servers == "containerd" or twice == set()
 
 
 @pytest.mark.kubernetes
