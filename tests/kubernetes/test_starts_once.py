@@ -5,6 +5,7 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -32,11 +33,14 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture
 def unreliable(monkeypatch):
-    """Loses requests before they are sent, and replies after they were received; sends some requests twice."""
-    rng, request = Random(28), RestClient.request
+    """Loses requests before they are sent, and replies after they were received; sends some requests twice.
+
+    `is_on` is whether faults occur.
+    """
+    rng, request, faults = Random(28), RestClient.request, SimpleNamespace(is_on=True)
 
     async def unreliable_request(self, *arguments, **options):
-        fault = rng.random()
+        fault = rng.random() if faults.is_on else 1.0
         if fault < 0.1:
             raise RuntimeUnreachable("not sent")
         reply = await request(self, *arguments, **options)
@@ -47,6 +51,7 @@ def unreliable(monkeypatch):
         return reply
 
     monkeypatch.setattr(RestClient, "request", unreliable_request)
+    return faults
 
 
 def container(tag, folder, **changes):
@@ -171,8 +176,7 @@ async def test_each_container_starts_once_although_servers_are_killed(tmp_path, 
 
 
 @pytest.mark.kubernetes
-@pytest.mark.usefixtures("unreliable")
-async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(tmp_path):
+async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(tmp_path, unreliable):
     """Each server is killed after one to four commits."""
     clock, rng, kills = ShiftedClock(), Random(28), 0
     command = ("sh", "-c", "echo $AWS_BATCH_JOB_ID >> /starts/all; exit 3")
@@ -192,6 +196,8 @@ async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(
                 await world.boot()
                 kills += 1
         ended = [(await world.job(it)).attempts for it in jobs]
+        unreliable.is_on = False
+        await world.wait_until_containers_are_gone()
 
     starts = Counter((tmp_path / "all").read_text().split())
     lost = [attempts for attempts in ended if attempts[-1].reason == HOST_TERMINATED]
