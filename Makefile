@@ -55,7 +55,7 @@ engine: ## Start a Docker engine if none answers, and make the test images.
 
 docker-test: develop engine ## The tests that need a Docker engine.
 	@.ci/tools
-	$(BIN)/pytest -q -m "docker and not clients" -n 2 --dist worksteal
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "docker and not clients"
 
 trace-test: develop ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
 	@.ci/tools
@@ -63,7 +63,7 @@ trace-test: develop ## Kill a server at each of its commits, and fail its disk a
 
 browser-test: develop ## Open the pages of the web console in Chromium; two or three minutes.
 	@.ci/tools
-	$(BIN)/pytest -q -m browser -n 2 --dist worksteal tests/console
+	$(BIN)/pytest -q -m "browser and not docker" -n 2 --dist worksteal tests/console
 
 test: develop ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
 	@$(MAKE) --no-print-directory --jobs=2 lint local

@@ -107,7 +107,7 @@ async def _page(
 
 
 async def _authors(batch: BatchCalls, form: SubmissionForm, caller: Caller) -> list[str]:
-    """Sentences that name the other users who wrote what the job would run, where they may limit it."""
+    """A sentence for each other user whose container policy may limit the job, as an author of what the job runs."""
     jobs = await find_documents(batch, [form.like] if form.like else [], caller)
     found = [await _named_definition(batch, form.definition, caller)] if form.definition else []
     return foreign_authors(jobs, filter(None, found), caller=caller_document(caller))

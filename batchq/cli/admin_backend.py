@@ -13,21 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
-from pydantic import ValidationError
 
-from batchq.accounts.admin import AccountAdmin
-from batchq.accounts.files import machine_user
-from batchq.accounts.operations import OPERATIONS
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.cli.server_settings import settings_of
 from batchq.cli.tables import add_parser, json_of
-from batchq.domain.access.accounts import Caller
-from batchq.domain.enums import Role
-from batchq.errors import Invalid, UsageError
-from batchq.system.clock import wall_time
+from batchq.errors import UsageError
 from batchq.system.escapes import escape
-from batchq.system.private_file import rights_of_owner
 
 Answer = TypeVar("Answer", bound=Struct)
 
@@ -60,7 +52,9 @@ def perform(args: Namespace, operation: str, content: Mapping[str, object], *, a
     """Perform an operation of `OPERATIONS` and return its response. Raises Invalid and Unavailable."""
     if _uses_server(args):
         return call(url_of(args), f"/v1/batchq/{operation.lower()}", content, answer=answer)
-    return _perform_on_files(settings_of(args).data, operation, content, answer=answer)
+    from batchq.cli.admin_files import perform_on_files  # noqa: PLC0415 - a POSIX system only
+
+    return perform_on_files(settings_of(args).data, operation, content, answer=answer)
 
 
 def given_flags(args: Namespace, *names: str) -> dict[str, object]:
@@ -82,17 +76,3 @@ def _uses_server(args: Namespace) -> bool:
         return False
     load(args.config)
     return bool(args.url or args.config or os.environ.get(URL))
-
-
-def _perform_on_files(data: Path, name: str, content: Mapping[str, object], *, answer: type[Answer]) -> Answer:
-    operation = OPERATIONS[name]
-    caller = Caller(user=machine_user(), role=Role.ADMIN, operation=name)
-    try:
-        request = operation.request.model_validate_json(json.dumps(content))
-    except ValidationError as invalid:
-        first = invalid.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise Invalid(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    with rights_of_owner(data):
-        response = operation.perform(AccountAdmin(data, now=wall_time), request, caller)
-    assert isinstance(response, answer), f"{name} returns {answer.__name__}"
-    return response

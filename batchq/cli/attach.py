@@ -69,7 +69,7 @@ def add_stop_flag(command: ArgumentParser) -> None:
 def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) -> int:
     """Follow the job to its end, or until the user leaves it, and return the exit status."""
     follower = JobFollower(url, job_id, shows_output=shows_output)
-    for each in (signal.SIGTERM, signal.SIGHUP):
+    for each in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
         if signal.getsignal(each) is not signal.SIG_IGN:  # nohup ignores SIGHUP for its command
             signal.signal(each, _raise)
     while True:

@@ -3,7 +3,6 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from batchq.accounts.wire import audit_record_answer
 from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
@@ -14,7 +13,6 @@ from batchq.domain.access.audit import AuditQuery
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
 from batchq.ports.responses.records import AuditRecordResponse, ListAuditResponse
-from batchq.store.inspection import read_audit
 
 LIST_AUDIT = "/v1/batchq/listaudit"
 PAGE_SIZE = 1000  # records of one response
@@ -76,6 +74,9 @@ def _records_of_server(args: Namespace) -> list[AuditRecordResponse]:
 
 
 def _records_of_files(args: Namespace) -> list[AuditRecordResponse]:
+    from batchq.accounts.wire import audit_record_answer  # noqa: PLC0415 - a POSIX system only
+    from batchq.store.inspection import read_audit  # noqa: PLC0415 - a POSIX system only
+
     query = AuditQuery(
         since=args.since,
         user=args.user,

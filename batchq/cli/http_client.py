@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import socket
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,6 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead
 from ipaddress import ip_address
 from pathlib import Path
-from socket import AF_UNIX, SOCK_STREAM, socket
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
 from typing import Any, TypeVar
 from urllib.error import HTTPError
@@ -224,7 +224,7 @@ class _UnixConnection(HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.sock.settimeout(self.timeout)
             self.sock.connect(self._path)

@@ -106,9 +106,9 @@ def _with_children(args: Namespace, url: str, row: JobRow) -> Sequence[JobRow]:
 
 
 def _with_output(args: Namespace, url: str, filters: Filters, parent: str) -> Sequence[JobRow]:
-    """The jobs that run or, without any, those that have ended; with `--follow` those that run. In their order.
+    """The running jobs that the filters select; without any, unless `--follow` is given, those that have ended.
 
-    `parent`: of the jobs that the filters select, for a message. Raises NotFound without any.
+    The order is that of their submission. `parent` names the array or group in messages. Raises NotFound without jobs.
     """
     most = MAX_FOLLOWED if args.follow else MAX_IDS
     for statuses in (ACTIVE,) if args.follow else (ACTIVE, FINISHED):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from inspect import cleandoc
+from types import ModuleType
 from typing import Any, NoReturn
 
 from batchq import __version__
@@ -30,6 +31,7 @@ from batchq.cli.output import (
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
 
 _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring that has no other text to indent it
+POSIX_MODULES = {"fcntl", "grp", "pwd", "resource"}  # that the server's half imports, and Windows lacks
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
 
 
@@ -140,14 +142,26 @@ class CommandParser(Parser):
         if name is None:
             return
         command = COMMANDS[name]
-        gc.disable()  # imported objects stay: a collection during the import would free nothing
-        declare = getattr(import_module(f"batchq.cli.{command.module}"), f"add_{name.replace('-', '_')}")
-        gc.enable()
+        declare = getattr(_module_of(name), f"add_{name.replace('-', '_')}")
         self.description = _EXAMPLE.sub(r"  \1", cleandoc(declare.__doc__ or ""))
         declare(self)
         _add_output_flags(self, command.output)
         if command.target is Target.SERVER:
             _add_server_flags(self)
+
+
+def _module_of(name: str) -> ModuleType:
+    """The module of a command. Ends the program with an error where the command needs a POSIX system."""
+    gc.disable()  # imported objects stay: a collection during the import would free nothing
+    try:
+        return import_module(f"batchq.cli.{COMMANDS[name].module}")
+    except ModuleNotFoundError as missing:
+        if missing.name not in POSIX_MODULES:
+            raise
+        text = f"batchq {name} needs Linux or macOS; commands that use a server run on this system too"
+        sys.exit(print_error(text, UNAVAILABLE))
+    finally:
+        gc.enable()
 
 
 def _add_output_flags(parser: argparse.ArgumentParser, output: Output) -> None:

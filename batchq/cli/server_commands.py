@@ -18,7 +18,6 @@ from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.jobs import ForceFailResponse
 from batchq.ports.responses.server import CreateConsoleLoginResponse, EmptyResponse
 from batchq.system.escapes import escape
-from batchq.system.private_file import replace_file
 
 LEAVE_SAFE_MODE = "/v1/batchq/leavesafemode"
 DEFAULT_REASON = "its container does not end"
@@ -128,6 +127,8 @@ def open_browser(link: str) -> bool:
     """
     if sys.platform == "linux" and not any(map(os.environ.get, DISPLAYS)):
         return False
+    if HAS_CODE in link and not hasattr(os, "geteuid"):
+        return False  # Windows: a file cannot have mode 0600
     import webbrowser  # noqa: PLC0415 - submit, which prints URLs, does not need it
 
     try:
@@ -138,6 +139,8 @@ def open_browser(link: str) -> bool:
 
 def _save_link(link: str) -> Path:
     """Write a page that leads to the link, with mode 0600. It replaces the page of the last link. Raises OSError."""
+    from batchq.system.private_file import replace_file  # noqa: PLC0415 - a POSIX system only
+
     path = _runtime_directory() / "batchq-console.html"
     replace_file(path, LINK_PAGE.format(link=html.escape(link)).encode())
     return path

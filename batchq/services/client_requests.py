@@ -116,7 +116,7 @@ def may_limit(author: UserDocument, caller: UserDocument) -> bool:
 def foreign_authors(
     jobs: Iterable[JobDocument], definitions: Iterable[Mapping[str, Any]], *, caller: UserDocument
 ) -> list[str]:
-    """Sentences that name the owners of jobs and the authors of definitions, where they may limit jobs of the caller.
+    """A sentence for each job owner and definition author, other than the caller, whose policy may limit the job.
 
     `jobs`: those that are repeated or copied, as DescribeJobs returns them.
     """

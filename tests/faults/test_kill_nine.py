@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from tests.faults.job_server import ContainerRecords
 from tests.support.service import Service
 
-ROUNDS = int(os.environ.get("KILL_ROUNDS", "40"))
+ROUNDS = int(os.environ.get("KILL_ROUNDS", "16"))
 SETTLES_WITHIN = 90.0  # seconds
 OVER = {"SUCCEEDED", "FAILED"}
 SHAPES = {

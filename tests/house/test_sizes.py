@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_500,
     "compute/kubernetes": 3_100,
     "compute/simulated": 950,
-    "tests": 106_600,
+    "tests": 106_650,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
