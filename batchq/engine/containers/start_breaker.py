@@ -47,11 +47,10 @@ class StartBreaker:
     """Counts failures of the host and paces starts while the host cannot start containers."""
 
     def __init__(self, *, clock: Clock, tasks: Supervisor, engine: str = "") -> None:
-        """`engine`: the name of the container engine in messages; empty: the only one of the server."""
+        """`engine`: the name of the container engine in messages; empty: not known."""
         self._clock = clock
         self._tasks = tasks
-        #: The host in messages.
-        self._host = f"the host of {engine}" if engine else "the host"
+        self._host = engine or "the host"
         self._where = f" on {engine}" if engine else ""
         #: Starts that succeeded since the server began.
         self.successes = 0
@@ -122,7 +121,7 @@ class StartBreaker:
         elif len(self._jobs) >= MIN_JOBS and (len(self._images) >= MIN_IMAGES or image in self._started_images):
             self._open, self.opened_at = True, self._clock.now()
             log.warning(
-                "%s cannot start containers; its jobs wait, and single starts probe the host: %s",
+                "%s cannot start containers; jobs wait, and single starts probe the host: %s",
                 self._host,
                 self._reason,
             )
