@@ -22,6 +22,7 @@ from tests.bench.figures import Figure, Scale, at_least, interleaved, within
 from tests.bench.groups.ends import until
 from tests.bench.services import QUEUE, environment
 from tests.bench.wire import Caller
+from tests.kubernetes.bed.__main__ import PROGRAMS
 from tests.service.waiting import container, reaches
 from tests.support.processes import cpu_of
 from tests.support.service import Service, serving
@@ -39,7 +40,9 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     if reference is None:
         print(f"kubernetes: {CLUSTER} names no cluster", file=sys.stderr)
         return
-    with serving(folder / "data", "--kubernetes", reference, "--kubernetes-unsupported") as service:
+    flags = ("--kubernetes", reference, "--kubernetes-unsupported")
+    without = ("env", "-u", CLUSTER, "-u", PROGRAMS)  # a server refuses variables that are not settings
+    with serving(folder / "data", *flags, under=without) as service:
         prepare(service)
         baseline, measured = interleaved(
             scale.pairs, lambda: asyncio.run(bare(reference, count)), lambda: by_batchq(service, count)
