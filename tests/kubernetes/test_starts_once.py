@@ -85,6 +85,12 @@ async def answered(call):
                 await asyncio.sleep(0.05)
 
 
+async def check_empty(runtime):
+    """Raises RuntimeUnknown while pods are left."""
+    if await runtime.survey():
+        raise RuntimeUnknown("pods are left")
+
+
 async def started(runtime, it):
     """Create and start the container as the engine does: a node may refuse the pod before any container ran."""
     async with asyncio.timeout(PATIENCE):
@@ -197,9 +203,7 @@ async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(
                 kills += 1
         ended = [(await world.job(it)).attempts for it in jobs]
         unreliable.is_on = False
-        async with asyncio.timeout(PATIENCE):  # the kubelets of a busy machine need more than a minute for 60 pods
-            while await runtime.survey():
-                await asyncio.sleep(0.5)
+        await answered(partial(check_empty, runtime))  # busy kubelets need more than a minute for 60 pods
 
     starts = Counter((tmp_path / "all").read_text().split())
     lost = [attempts for attempts in ended if attempts[-1].reason == HOST_TERMINATED]
