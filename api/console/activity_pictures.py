@@ -1,7 +1,7 @@
 """Pictures of the activity of a queue, or of all queues of a caller, in the last 24 hours."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -10,16 +10,20 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
+from batchq.api.console.strip import StripCell, strip
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.activity import Activity, ActivityBucket, ActivityLoad
+from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
-from batchq.domain.wording import average_words, duration_words
+from batchq.domain.use import MIB, NOT_MEASURED
+from batchq.domain.wording import average_words, bytes_words, duration_words
 from batchq.ports.clock import Clock
 
 FRESH_FOR = timedelta(seconds=15)  # pictures are drawn again after it; samples are twice as far apart
 MAX_PICTURES = 200  # of callers and queues, that are kept
+MAX_ENVIRONMENTS = 10  # with pictures
 PER_COLUMN = 6  # buckets with one hover text, and in one bar
 X_TEXTS = ("24 h ago", "18 h", "12 h", "6 h", "now")
 
@@ -41,8 +45,14 @@ LOAD = (
     Kind("waiting", "RUNNABLE", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.waiting),
 )
 VCPUS = (
-    Kind("requested", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else _vcpus(bucket.load)),
+    Kind("requested", "USED", PlotMark.AREA, lambda bucket: None if bucket.load is None else _vcpus(bucket.load)),
+    Kind("used", "RUNNING", PlotMark.LINE, lambda bucket: _used(bucket, "used_millicpus", 1000)),
     Kind("limit", "LIMIT", PlotMark.LINE, lambda bucket: None if bucket.capacity is None else _vcpus(bucket.capacity)),
+)
+MEMORY = (
+    Kind("requested", "USED", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.memory_mib),
+    Kind("used", "RUNNING", PlotMark.LINE, lambda bucket: _used(bucket, "used_mib", 1)),
+    Kind("limit", "LIMIT", PlotMark.LINE, lambda bucket: (bucket.capacity and bucket.capacity.memory_mib) or None),
 )
 ENDS = (
     Kind("succeeded", "SUCCEEDED", PlotMark.BARS, lambda bucket: bucket.ends.succeeded),
@@ -60,8 +70,10 @@ class Pictures(Struct, frozen=True, kw_only=True):
 
     load: Markup
     vcpus: Markup
+    memory: Markup
     ends: Markup
     waits: Markup
+    failures: Markup
     #: Jobs that failed by themselves in the last 24 hours.
     failed: int
 
@@ -81,7 +93,24 @@ class PictureCache:
         if known is not None and now - known[0] < FRESH_FOR:
             return known[1]
         activity = await parts.overviews.activity.activity(queue, caller=caller)
-        drawn = await asyncio.to_thread(pictures, activity)
+        return self._keep(key, now, await asyncio.to_thread(pictures, activity))
+
+    async def of_environments(
+        self, parts: Parts, names: Sequence[EnvironmentName], *, caller: Caller
+    ) -> Mapping[str, Pictures]:
+        """The pictures of compute environments; empty for callers who may not see all jobs. Raises StoreFailed."""
+        now, found = self._clock.now(), dict[str, Pictures]()
+        keys = {str(name): (caller.visibility, "environment", name) for name in names[:MAX_ENVIRONMENTS]}
+        for name, key in keys.items():
+            known = self._pictures.get(key)
+            if known is not None and now - known[0] < FRESH_FOR:
+                found[name] = known[1]
+        missing = [EnvironmentName(name) for name in keys if name not in found]
+        for name, activity in (await parts.overviews.activity.environments(missing, caller=caller)).items():
+            found[name] = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity))
+        return found
+
+    def _keep(self, key: object, now: datetime, drawn: Pictures) -> Pictures:
         if len(self._pictures) >= MAX_PICTURES:
             self._pictures.clear()
         self._pictures[key] = now, drawn
@@ -94,8 +123,10 @@ def pictures(activity: Activity) -> Pictures:
     return Pictures(
         load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
         vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
+        memory=_levels(activity, "Memory", MEMORY if _has_memory_limit(activity) else MEMORY[:2], _memory_words),
         ends=_ends(activity),
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
+        failures=_failures(activity),
         failed=failed,
     )
 
@@ -109,7 +140,7 @@ def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -
     most = max(chain(stack, (value or 0.0 for each in values for value in each))) or 1.0
     series = [
         Series(
-            name=f"{kind.name}: {_level_words(each, unit)}",
+            name=f"{kind.name}: {_level_words(each, unit, is_use=kind.name == 'used')}",
             colour=kind.colour,
             mark=kind.mark,
             points=list(enumerate(each)),
@@ -120,13 +151,28 @@ def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -
     return _picture(activity, label, series, size=len(slots), most=most, unit=unit, figures=(kinds, averages))
 
 
-def _level_words(values: Sequence[float | None], unit: Unit) -> str:
+def _level_words(values: Sequence[float | None], unit: Unit, *, is_use: bool) -> str:
     """The last value and the highest one. The present bucket may have no sample yet."""
     known = [value for value in values if value is not None]
     if not known:
-        return "none recorded"
+        return NOT_MEASURED if is_use else "none recorded"
     when = "now" if any(value is not None for value in values[-2:]) else "at last"
     return f"{unit(known[-1])} {when}, at most {unit(max(known))}"
+
+
+def _used(bucket: ActivityBucket, figure: str, parts: int) -> float | None:
+    """What the measured jobs used; None: no job was measured."""
+    load = bucket.load
+    return None if load is None or not load.measured else float(getattr(load, figure)) / parts
+
+
+def _has_memory_limit(activity: Activity) -> bool:
+    """A compute environment has none."""
+    return any(bucket.capacity is not None and bucket.capacity.memory_mib for bucket in activity.buckets)
+
+
+def _memory_words(mib: float) -> str:
+    return bytes_words(int(mib * MIB))
 
 
 def _vcpus(amounts: ActivityLoad | Resources) -> float:
@@ -157,6 +203,20 @@ def _ends(activity: Activity) -> Markup:
         unit=average_words,
         figures=(ENDS, sums),
     )
+
+
+def _failures(activity: Activity) -> Markup:
+    """A cell for each half an hour."""
+    slots = activity.slots()
+    cells = []
+    for start in range(0, len(slots), PER_COLUMN):
+        known = [slot for slot in slots[start : start + PER_COLUMN] if slot is not None]
+        count = sum(slot.ends.failed for slot in known)
+        ended = count + sum(slot.ends.succeeded + slot.ends.stopped for slot in known)
+        text = f"{average_words(count)} failed of {average_words(ended)} that ended" if known else "no server ran"
+        text = f"{_time(activity, start)}: {text}"
+        cells.append(StripCell(count=count if known else None, is_busy=ended > 0, text=text))
+    return strip(cells, label="Jobs that failed by themselves in the last 24 hours", x_texts=X_TEXTS)
 
 
 def _picture(

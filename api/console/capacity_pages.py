@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.pages import Page, PageTable
+from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -61,6 +62,9 @@ async def environments_page(parts: Parts, visit: Call[EnvironmentsQuery]) -> Pag
         "more": found.next is not None,
         "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,
+        "pictures": await parts.state(ConsoleState).pictures.of_environments(
+            parts, [overview.environment.name for overview in environments], caller=caller
+        ),
         "after": visit.input.after,
         "machines": parts.overviews.machines(
             MachineQuery(after=visit.input.after, limit=MAX_MACHINES, max_jobs=MACHINE_JOBS), caller=caller

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.run_pictures import last_runs, memory_share, runs_picture
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -107,6 +108,8 @@ async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
         "difference": difference,
         "containers": list(_containers(definition)),
         "jobs": replace(jobs, jobs=jobs.jobs[:LAST_JOBS]),
+        "runs": runs_picture(await last_runs(parts, str(definition.ref), caller=caller)),
+        "memory": memory_share(uses, requested.memory_mib),
         "uses": uses,
         "use_rows": list(_use_rows(uses, requested)),
         "advice": memory_advice(uses, requested.memory_mib),

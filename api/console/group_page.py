@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.cell_grid import members_grid
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import HEADERS, Page, PageAnswer, PageTable
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
@@ -110,6 +111,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     shown = {
         "group": group,
         "path": path,
+        "grid": members_grid([row.job for row in rows]),
         "bar": status_bar(group_parts(group), _counts_label(group)),
         "columns": _columns(query, values, metrics),
         "rows": ordered[first : first + PER_PAGE],

@@ -1,51 +1,42 @@
-"""The pages of one job: why it is where it is, its times, output, neighbours and request; the children of an array."""
+"""The pages of one job: why it is where it is, its times, output, neighbours and request."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated
-from urllib.parse import urlencode
 
 from msgspec import Struct
-from pydantic import Field
 
+from batchq.api.console.children_page import children_part
+from batchq.api.console.job_timeline import attempts_picture, critical_path
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
 from batchq.api.console.log_page import BEGINNING, empty_sentence
-from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
-from batchq.api.console.svg import STEPS, GraphNode, StatusSpan, array_grid, graph, time_axis
-from batchq.api.http.http import RequestQuery
+from batchq.api.console.pages import FRAGMENT, Page, PageTable
+from batchq.api.console.svg import STEPS, GraphNode, graph
+from batchq.api.console.use_pictures import use_pictures
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.cost import rounded
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.started_reasons import NotExitingReason
-from batchq.domain.ids import JobId, child_id, job_path, node_of, short_id
+from batchq.domain.ids import JobId, job_path, node_of, short_id
 from batchq.domain.job import Job
-from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import views
-from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.views import shown_container_reason
 from batchq.domain.scheduling.dependencies import standing
 from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.task import DefinitionForm
 from batchq.domain.wording import duration_words
-from batchq.errors import NotFound
 from batchq.ports.history import HistoryEntry
-from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.ports.logs import StoredLine
 from batchq.services.log_windows import JobLog
 
 LOG_LINES = 200  # the last ones
-MAX_SPANS = 100  # of the time axis, the last ones
 MAX_NODES_LISTED = 100  # of a multi-node parallel job
 MAX_CHECKPOINTS = 20  # the newest ones
 MAX_NODES = 40
 MAX_READ = 100  # jobs of one step that are read
-PER_PAGE = 50  # children
-MAX_RANGES = 100  # ranges of equal statuses that are listed
-Index = Annotated[int, Field(ge=0, le=99_999)] | None
 pages = PageTable()
 
 
@@ -82,7 +73,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "is_array": is_parent(job),
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
-        "axis": _axis(stays.values()),
+        **await _pictures(parts, job, view.history, caller),
         "output": None if is_fragment else await _output(parts, job, caller),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -100,6 +91,16 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     }
     name = job_title(job)
     return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
+
+
+async def _pictures(parts: Parts, job: Job, history: Sequence[HistoryEntry], caller: Caller) -> Mapping[str, object]:
+    """The timeline, the children, the use of the attempt under way, and the critical path; None for what is missing."""
+    return {
+        "timeline": attempts_picture(job, history, parts.clock.now()),
+        "children": await children_part(parts, job, caller=caller) if is_parent(job) else None,
+        "use_pictures": use_pictures(job, parts.jobs.use_points(job)),
+        "path_of_dependencies": await critical_path(parts, job, caller=caller),
+    }
 
 
 async def _remaining_checkpoints(parts: Parts, job_id: JobId, caller: Caller) -> Page:
@@ -121,12 +122,6 @@ def _stays(history: Sequence[HistoryEntry], now: datetime) -> dict[int, tuple[St
         for (at, entry), end in zip(entered, ends, strict=False)
         if entry.status not in FINISHED
     }
-
-
-def _axis(stays: Iterable[tuple[Status, timedelta]]) -> object:
-    """The picture of the time axis; None for a job without a past."""
-    spans = [StatusSpan(status=status, seconds=max(stay.total_seconds(), 0.0)) for status, stay in stays][-MAX_SPANS:]
-    return time_axis(spans, "Time in each status, as in the table below") if spans else None
 
 
 def _has_log(job: Job) -> bool:
@@ -216,58 +211,3 @@ def _node(job_id: JobId, job: Job | None, level: int) -> GraphNode:
         path=job_path(job_id),
         level=level,
     )
-
-
-class ChildrenQuery(RequestQuery):
-    """Which children are listed."""
-
-    #: None: all that exist.
-    state: Status | None = None
-    #: Only children with an index below this one.
-    before: Index = None
-    #: The child whose page is opened.
-    index: Index = None
-
-
-@pages.get(f"{JOB}/children", Permission.SELF)
-async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
-    query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
-    array = await parts.jobs.find(job_id, caller=caller)
-    if array is None or not is_parent(array):
-        raise NotFound(f"Array {job_id} not found.")
-    if query.index is not None and query.index < size(array):
-        return Redirect(location=job_path(child_id(array.id, query.index)))
-    runs = await parts.jobs.child_runs(array.id, caller=caller)
-    counts = Counter[Status]()
-    for run in runs:
-        counts[run.status] += run.end - run.first
-    listed = await parts.jobs.list(_children(array, query), caller=caller)
-    children = listed[:PER_PAGE]
-    values = {
-        "array": array,
-        "query": query,
-        "size": size(array),
-        "counts": [(status, counts[status]) for status in Status if counts[status]],
-        "grid": array_grid(runs, size=size(array), job_id=array.id, label="Statuses of the children, by index"),
-        "ranges": runs[:MAX_RANGES],
-        "more_ranges": len(runs) - MAX_RANGES,
-        "views": await parts.views.listed(children, caller=caller),
-        "stop_all": None,  # the array itself can be stopped
-        "older": _older(query, children) if len(listed) > PER_PAGE else None,
-    }
-    return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
-
-
-def _children(array: Job, query: ChildrenQuery) -> PageQuery:
-    """One child more than a page has. The order of a child is that of its array and its index."""
-    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
-    selection = JobSelection(parent=array.id, statuses=None if query.state is None else frozenset({query.state}))
-    return PageQuery(selection=selection, limit=PER_PAGE + 1, before=before)
-
-
-def _older(query: ChildrenQuery, children: tuple[Job, ...]) -> str:
-    """The query of the next page."""
-    child = children[-1].child
-    assert child is not None, "the store lists children"
-    state = {} if query.state is None else {"state": query.state.value}
-    return urlencode(state | {"before": child.index})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from batchq.domain.container import Resources
-from batchq.domain.enums import ACTIVE, FINISHED, StopKind, StopProgress
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind, StopProgress
 from batchq.domain.ids import JobId, node_of, parent_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import task_container_of
@@ -32,7 +32,10 @@ def tab_title(name: str, counts: Mapping[str, int]) -> str:
 
 
 def condition(job: Job) -> str:
-    """What the status of an unfinished job does not show: `held`, `paused`, `stopping`, `killed`; else empty."""
+    """What the status of an unfinished job does not show: `held`, `paused`, `stopping`, `killed`; else empty.
+
+    Of a PENDING array with running children it is their number.
+    """
     order = latest_order(job)
     if job.status in FINISHED:
         return ""
@@ -43,8 +46,29 @@ def condition(job: Job) -> str:
             return "checkpoint"
         return ORDER_WORDS[order.kind].effect
     if job.hold is None:
-        return ""
+        running = running_children(job)
+        return f"{running:,} running" if running else ""
     return "paused" if job.hold.paused else "held"
+
+
+def running_children(job: Job) -> int:
+    """How many children of an array are STARTING or RUNNING; 0 for any other job, and for an array that has ended."""
+    if job.array_state is None or job.status is not Status.PENDING:
+        return 0
+    return sum(count for status, count in job.array_state.counts if status in ACTIVE)
+
+
+def array_parts(job: Job) -> list[tuple[str, int]]:
+    """The parts of the bar of an unfinished array with running children; empty for any other job."""
+    if job.array_state is None or not running_children(job):
+        return []
+    missing = (job.spec.array_size or 0) - sum(count for _, count in job.array_state.counts)
+    counts = {**dict(job.array_state.counts), Status.SUBMITTED: missing}
+    return [(status.value, counts[status]) for status in _BAR_ORDER if counts.get(status)]
+
+
+#: Of a bar. Children that the array has not created count as SUBMITTED.
+_BAR_ORDER = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, *sorted(QUEUED))
 
 
 def attempt_use_words(job: Job, run: Attempt) -> str:

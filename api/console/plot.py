@@ -41,6 +41,8 @@ class Series(Struct, frozen=True, kw_only=True):
     points: Sequence[Point]
     #: The hover text of each dot.
     titles: Sequence[str] = ()
+    #: The page to which each dot leads; empty: dots are not links. The Tab key skips them.
+    paths: Sequence[str] = ()
 
 
 class PlotColumn(Struct, frozen=True, kw_only=True):
@@ -90,8 +92,9 @@ def plot(picture: Plot) -> Markup:
     gaps = (_column(gap, scale, "gap") for gap in picture.gaps)
     columns = (_column(column, scale, "column") for column in picture.columns)
     drawn = Markup("").join((*gaps, *_marks(picture.series, scale), *columns))
-    svg = Markup('<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, HEIGHT, escape(picture.label), drawn
+    role = "group" if any(each.paths for each in picture.series) else "img"
+    svg = Markup('<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="{}" aria-label="{}">{}</svg>').format(
+        WIDTH, HEIGHT, role, escape(picture.label), drawn
     )
     high, low = picture.y_texts
     sides = Markup('<div class="sides"><span>{}</span><span>{}</span></div>').format(escape(high), escape(low))
@@ -178,9 +181,11 @@ def _bar(x: float, top: float, base: float, scale: _Scale) -> str:
 def _dots(series: Series, scale: _Scale) -> Iterator[Markup]:
     """Lines without length, whose round ends do not change their shape with the picture."""
     dot = Markup('<g><title>{}</title><path class="dots shape-{}" d="M{} {}h0"/></g>')
-    for (x, y), title in zip(series.points, series.titles, strict=True):
+    link = Markup('<a href="{}" tabindex="-1">{}</a>')
+    for at, ((x, y), title) in enumerate(zip(series.points, series.titles, strict=True)):
         if y is not None:
-            yield dot.format(escape(title), series.colour, _text(scale.x(x)), _text(scale.y(y)))
+            drawn = dot.format(escape(title), series.colour, _text(scale.x(x)), _text(scale.y(y)))
+            yield link.format(series.paths[at], drawn) if series.paths else drawn
 
 
 def _column(column: PlotColumn, scale: _Scale, kind: str) -> Markup:

@@ -1,4 +1,4 @@
-"""Pictures as SVG: time axis, children of an array, jobs around a job, results of a group. Pure.
+"""Pictures as SVG: children of an array, jobs around a job, results of a group. Pure.
 
 All markup is made of numbers and escaped text. The colour of a shape follows from its class, `shape-STATUS`; each
 picture has a text beside it with the same content.
@@ -24,15 +24,9 @@ NODE_WIDTH, NODE_HEIGHT, GAP_X, GAP_Y = 132, 40, 44, 10
 STEPS = 2  # of the graph, each way: it always has as many columns, so that its nodes have one size
 MARGIN = 0.04  # of an axis, around dots
 BINS = 20  # of a histogram
+MAX_TITLES = 300  # ranges of the grid with a hover text
 TENTHS_BELOW = 10  # seconds
 MAX_NAME = 17  # characters of a name in a node
-
-
-class StatusSpan(Struct, frozen=True, kw_only=True):
-    """A time in one status."""
-
-    status: Status
-    seconds: float
 
 
 class GraphNode(Struct, frozen=True, kw_only=True):
@@ -48,48 +42,50 @@ class GraphNode(Struct, frozen=True, kw_only=True):
     level: int
 
 
-def time_axis(spans: Sequence[StatusSpan], label: str) -> Markup:
-    """A bar whose parts are as long as the job was in each status."""
-    total = sum(span.seconds for span in spans)
-    free = AXIS_WIDTH - SHORTEST * len(spans)
-    widths = [SHORTEST + (free * span.seconds / total if total else free / len(spans)) for span in spans]
-    starts = accumulate(widths, initial=0.0)
-    parts = (
-        Markup('<rect class="shape-{}" x="{:.1f}" width="{:.1f}" height="{}"/>').format(
-            span.status.value, start, width, AXIS_HEIGHT
-        )
-        for span, start, width in zip(spans, starts, widths, strict=False)
-    )
-    head = Markup('<svg class="axis" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">')
-    return head.format(AXIS_WIDTH, AXIS_HEIGHT, escape(label)) + Markup("").join(parts) + Markup("</svg>")
-
-
 def grid_columns(size: int) -> int:
     """The columns of the grid of an array with this many children."""
     return min(size, MAX_COLUMNS, max(MIN_WIDTH, int((2 * size) ** 0.5)))
 
 
-def array_grid(runs: Iterable[ChildRun], *, size: int, job_id: str, label: str) -> Markup:
-    """A cell for each child, by index. Each status is one path; neighbours in a row are one stroke of it.
+def array_grid(runs: Sequence[ChildRun], *, size: int, job_id: str | None, label: str) -> Markup:
+    """A cell for each child, by index. Neighbours in a row are one stroke of a path, which CSS divides into cells.
 
-    A stroke has half the characters of a rectangle: 10,000 random statuses are below 100 KB.
+    Each run is a path with a hover text, or above MAX_TITLES runs each status is one path without. A stroke has half
+    the characters of a rectangle: 10,000 random statuses are below 100 KB. `job_id`: the array, whose children the
+    script opens; None: the cells lead nowhere.
     """
     columns = grid_columns(size)
-    strokes: dict[Status, list[str]] = {}
-    pens: dict[Status, tuple[int, int]] = {}
+    head = Markup('<svg class="grid" viewBox="0 0 {} {}" {}role="img" tabindex="0" aria-label="{}">')
+    data = Markup('data-columns="{}" data-size="{}" data-job="{}" ').format(columns, size, job_id) if job_id else ""
+    opened = head.format(max(columns, MIN_WIDTH), -(-size // columns), data, escape(label))
+    drawn = _titled_paths(runs, columns) if len(runs) <= MAX_TITLES else _paths_by_status(runs, columns)
+    return opened + Markup("").join(drawn) + Markup("</svg>")
+
+
+_PATH = Markup('<path class="shape-{}" d="M0 .5{}"/>')
+
+
+def _titled_paths(runs: Iterable[ChildRun], columns: int) -> Iterable[Markup]:
     for run in runs:
-        moves = strokes.setdefault(run.status, [])
-        for row, first, end in _rows(run, columns):
-            x, y = pens.get(run.status, (0, 0))
-            moves.append(f"m{first - x} {row - y}h{end - first}")
-            pens[run.status] = end, row
-    head = Markup(
-        '<svg class="grid" viewBox="0 0 {} {}" data-columns="{}" data-size="{}" data-job="{}" '
-        'role="img" tabindex="0" aria-label="{}">'
-    ).format(max(columns, MIN_WIDTH), -(-size // columns), columns, size, job_id, escape(label))
-    path = Markup('<path class="shape-{}" d="M0 .5{}"/>')
-    paths = (path.format(status.value, "".join(stroke)) for status, stroke in sorted(strokes.items()))
-    return head + Markup("").join(paths) + Markup("</svg>")
+        place = f"{run.first}" if run.end - run.first == 1 else f"{run.first} to {run.end - 1}"
+        path = _PATH.format(run.status.value, _strokes([run], columns))
+        yield Markup("<g><title>{}: {}</title>{}</g>").format(place, run.status.value, path)
+
+
+def _paths_by_status(runs: Iterable[ChildRun], columns: int) -> Iterable[Markup]:
+    by_status: dict[Status, list[ChildRun]] = {}
+    for run in runs:
+        by_status.setdefault(run.status, []).append(run)
+    for status, found in sorted(by_status.items()):
+        yield _PATH.format(status.value, _strokes(found, columns))
+
+
+def _strokes(runs: Iterable[ChildRun], columns: int) -> str:
+    moves, x, y = [], 0, 0
+    for row, first, end in (part for run in runs for part in _rows(run, columns)):
+        moves.append(f"m{first - x} {row - y}h{end - first}")
+        x, y = end, row
+    return "".join(moves)
 
 
 def _rows(run: ChildRun, columns: int) -> Iterable[tuple[int, int, int]]:

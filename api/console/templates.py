@@ -12,7 +12,15 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from batchq.api.console.job_words import attempt_use_words, condition, container_use_words, job_title
+from batchq.api.console.job_words import (
+    array_parts,
+    attempt_use_words,
+    condition,
+    container_use_words,
+    job_title,
+    running_children,
+)
+from batchq.api.console.svg import status_bar
 from batchq.domain import wording
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
@@ -63,18 +71,25 @@ def environment() -> Environment:
         "quoted_list": quoted_list,
         "job_title": job_title,
         "condition": condition,
+        "running_children": running_children,
     }
-    env.globals |= {
+    env.globals |= _globals()
+    env.globals["ui"] = env.get_template("macros.html").module
+    return env
+
+
+def _globals() -> dict[str, object]:
+    """The functions that templates call."""
+    return {
         "sign": SIGNS.__getitem__,
         "latest_order": latest_order,
         "status_reason": shown_status_reason,
         "static": static_path,
         "took": took,
+        "array_bar": array_bar,
         "attempt_use": attempt_use_words,
         "container_use": container_use_words,
     }
-    env.globals["ui"] = env.get_template("macros.html").module
-    return env
 
 
 def iso(at: datetime) -> str:
@@ -95,6 +110,12 @@ def quoted_list(words_of: Iterable[str]) -> str:
 def took(job: Job, now: datetime) -> str:
     """How long the latest attempt has run; empty if none has."""
     return "" if job.started_at is None else wording.duration_words((job.stopped_at or now) - job.started_at)
+
+
+def array_bar(job: Job) -> Markup:
+    """A bar of the children of an array with running children; empty for any other job."""
+    parts = array_parts(job)
+    return Markup('<span class="array-bar">{}</span>').format(status_bar(parts, "Children")) if parts else Markup("")
 
 
 def _printed(value: object) -> object:

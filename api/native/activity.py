@@ -54,6 +54,9 @@ def _bucket(bucket: ActivityBucket) -> ActivityBucketResponse:
         vcpus=None if load is None else load.millicpus / 1000,
         memory_mib=None if load is None else load.memory_mib,
         gpus=None if load is None else load.gpus,
+        measured_jobs=load.measured if load is not None and load.measured else None,
+        used_vcpus=load.used_millicpus / 1000 if load is not None and load.measured else None,
+        used_memory_mib=load.used_mib if load is not None and load.measured else None,
         limits=None
         if limits is None
         else ActivityLimits(vcpus=limits.millicpus / 1000, memory_mib=limits.memory_mib, gpus=limits.gpus),

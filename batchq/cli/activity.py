@@ -60,11 +60,15 @@ def activity_lines(activity: ActivityResponse) -> list[str]:
     if not activity.buckets:
         return [f"{heading}: nothing is recorded yet"]
     limits = [bucket.limits for bucket in activity.buckets if bucket.limits is not None]
+    has_use = any(bucket.used_memory_mib is not None for bucket in activity.buckets)
     of = f" of {average_words(limits[-1].vcpus)}" if limits else ""
     return [
         f"{heading}; a space is a time in which the server did not run",
         *load_lines(activity),
         *_level_line(activity, "vCPUs", lambda bucket: bucket.vcpus, of=of),
+        *_level_line(activity, "vCPUs used", lambda bucket: bucket.used_vcpus),
+        *_level_line(activity, "MiB requested", lambda bucket: bucket.memory_mib if has_use else None),
+        *_level_line(activity, "MiB used", lambda bucket: bucket.used_memory_mib),
         _count_line(activity, "succeeded", lambda bucket: bucket.succeeded),
         _count_line(activity, "failed", lambda bucket: bucket.failed),
         _count_line(activity, "stopped", lambda bucket: bucket.stopped),

@@ -4,20 +4,21 @@ A server takes a sample every SAMPLE_INTERVAL. A bucket has the sum of its sampl
 correct however many samples the bucket has. A bucket without samples is a time in which no server ran.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import accumulate
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.times import EPOCH
@@ -57,6 +58,20 @@ class ActivityLoad(Struct, frozen=True, kw_only=True):
     millicpus: float = 0
     memory_mib: float = 0
     gpus: float = 0
+    #: The running jobs whose use was measured. The two figures below are those of these jobs.
+    measured: float = 0
+    #: Thousandths of a vCPU.
+    used_millicpus: float = 0
+    #: MiB without page cache.
+    used_mib: float = 0
+
+
+class JobUse(NamedTuple):
+    """What a running job uses at present."""
+
+    millicpus: int
+    #: MiB without page cache.
+    memory_mib: int
 
 
 class ActivitySample(Struct, frozen=True, kw_only=True):
@@ -69,6 +84,8 @@ class ActivitySample(Struct, frozen=True, kw_only=True):
     environments: Mapping[EnvironmentName, int]
     #: What jobs may request of all machines together; None while the container engine does not answer.
     machines: Resources | None
+    #: The active jobs of all owners by compute environment, which have no waiting jobs.
+    environment_loads: Mapping[EnvironmentName, ActivityLoad]
 
 
 class Ends(Struct, frozen=True, kw_only=True):
@@ -124,30 +141,44 @@ def bucket_of(at: datetime, width: timedelta) -> datetime:
     return at - (at - EPOCH) % width
 
 
-def loads_of(counts: Mapping[JobGroup, int], active: Iterable[Job]) -> Mapping[ActivityKey, ActivityLoad]:
+def loads_of(
+    counts: Mapping[JobGroup, int], active: Iterable[Job], used: Mapping[JobId, JobUse]
+) -> Mapping[ActivityKey, ActivityLoad]:
     """The load of unfinished jobs. `active`: the jobs that are STARTING or RUNNING."""
     running, waiting = Counter[ActivityKey](), Counter[ActivityKey]()
     for group, count in counts.items():
         if not group.array:
             key = ActivityKey(group.queue, group.account, group.user)
             (running if group.status in ACTIVE else waiting)[key] += count
-    millicpus, memory, gpus = Counter[ActivityKey](), Counter[ActivityKey](), Counter[ActivityKey]()
+    by_key: defaultdict[ActivityKey, list[Job]] = defaultdict(list)
     for job in active:
-        spec = job.spec
-        key = ActivityKey(spec.queue, spec.owner.account, spec.owner.user)
-        millicpus[key] += spec.resources.millicpus
-        memory[key] += spec.resources.memory_mib
-        gpus[key] += spec.resources.gpus
+        by_key[ActivityKey(job.spec.queue, job.spec.owner.account, job.spec.owner.user)].append(job)
     return {
-        key: ActivityLoad(
-            running=running[key],
-            waiting=waiting[key],
-            millicpus=millicpus[key],
-            memory_mib=memory[key],
-            gpus=gpus[key],
-        )
-        for key in {*running, *waiting, *millicpus}
+        key: replace(_load(by_key.get(key, ()), used), running=running[key], waiting=waiting[key])
+        for key in {*running, *waiting, *by_key}
     }
+
+
+def environment_loads_of(active: Iterable[Job], used: Mapping[JobId, JobUse]) -> Mapping[EnvironmentName, ActivityLoad]:
+    """The load of active jobs by compute environment."""
+    found: defaultdict[EnvironmentName, list[Job]] = defaultdict(list)
+    for job in active:
+        if job.attempt is not None:
+            found[EnvironmentName(job.attempt.environment)].append(job)
+    return {name: _load(jobs, used) for name, jobs in found.items()}
+
+
+def _load(active: Sequence[Job], used: Mapping[JobId, JobUse]) -> ActivityLoad:
+    uses = [used[job.id] for job in active if job.id in used]
+    return ActivityLoad(
+        running=len(active),
+        millicpus=sum(job.spec.resources.millicpus for job in active),
+        memory_mib=sum(job.spec.resources.memory_mib for job in active),
+        gpus=sum(job.spec.resources.gpus for job in active),
+        measured=len(uses),
+        used_millicpus=sum(use.millicpus for use in uses),
+        used_mib=sum(use.memory_mib for use in uses),
+    )
 
 
 def _quantile(counts: tuple[int, ...], quantile: float) -> float:

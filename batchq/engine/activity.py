@@ -9,12 +9,13 @@ import logging
 
 from msgspec.structs import replace
 
-from batchq.domain.activity import SAMPLE_INTERVAL, ActivitySample, loads_of
+from batchq.domain.activity import SAMPLE_INTERVAL, ActivitySample, environment_loads_of, loads_of
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.enums import State
 from batchq.domain.task import total
 from batchq.engine.engine import Engine
+from batchq.engine.use_rates import UseRates
 from batchq.errors import StoreFailed
 from batchq.ports.activity import ActivityEvents, ActivityStore
 from batchq.ports.catalog import CatalogView
@@ -33,6 +34,7 @@ class ActivityRecorder:
         self._store = store
         self._catalog = catalog
         self._clock = clock
+        self._rates = UseRates(engine.use)
 
     async def run(self) -> None:
         await self._clock.sleep(FIRST_SAMPLE)
@@ -59,10 +61,13 @@ class ActivityRecorder:
             for name, environment in self._catalog.environments.items()
             if environment.state is State.ENABLED
         }
+        now, active = self._clock.now(), self._engine.active_jobs()
+        used = self._rates.take(active, now)
         return ActivitySample(
-            at=self._clock.now(),
-            loads=loads_of(self._engine.job_counts(), self._engine.active_jobs()),
+            at=now,
+            loads=loads_of(self._engine.job_counts(), active, used),
             environments=environments,
+            environment_loads=environment_loads_of(active, used),
             machines=self._machines(sum(environments.values())),
         )
 

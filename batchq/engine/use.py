@@ -18,8 +18,10 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import with_containers
 from batchq.domain.use import Use, with_sample
+from batchq.domain.use_points import UsePoint, summed_points
 from batchq.engine.supervisor import wait_at_most
 from batchq.engine.unit_of_work import UnitOfWork
+from batchq.engine.use_series import UseSeries
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerRuntime
 
@@ -37,6 +39,8 @@ class UseSamples:
 
     def __init__(self) -> None:
         self.latest: dict[Tag, Use] = {}
+        #: Its samples since this server has followed it.
+        self.series: dict[Tag, UseSeries] = {}
 
     def step(self, unit: UnitOfWork, job_id: JobId, event: on.Event) -> None:
         """Apply an event to a job. If a container has ended, its last sample becomes a part of its record first."""
@@ -63,6 +67,11 @@ class UseSamples:
                 containers = (*containers[:place], replace(container, use=use), *containers[place + 1 :])
                 is_changed = True
         return with_containers(job, containers) if is_changed else job
+
+    def points(self, job: Job) -> tuple[UsePoint, ...]:
+        """The samples of an attempt under way, by time; empty if one of its running containers has none."""
+        series = [self.series.get(tag) for tag in running_containers(job)]
+        return () if None in series else summed_points([each.points() for each in series if each is not None])
 
 
 class FollowedContainer(Struct):
@@ -92,11 +101,12 @@ class UseSampler:
         known = self._tags.pop(job.id, ())
         if job.attempt is None and not known:
             return
-        running = _running(job)
+        running = running_containers(job)
         for tag in known:
             if tag not in running:
                 del self._containers[tag]
                 self._samples.latest.pop(tag, None)
+                self._samples.series.pop(tag, None)
         if not running:
             return
         self._tags[job.id] = tuple(running)
@@ -133,6 +143,7 @@ class UseSampler:
         for tag, use in found.items():
             if tag in self._containers:  # it may have ended meanwhile
                 self._samples.latest[tag] = with_sample(self._samples.latest.get(tag), use)
+                self._samples.series.setdefault(tag, UseSeries()).add(use)
 
     async def _wait(self) -> None:
         """Wait until the next container is due or another one is added."""
@@ -151,7 +162,7 @@ def _next_sample(now: datetime, *, since: datetime) -> datetime:
     return early or now.replace(microsecond=0) + INTERVAL
 
 
-def _running(job: Job) -> Mapping[Tag, AttemptContainer]:
+def running_containers(job: Job) -> Mapping[Tag, AttemptContainer]:
     """The running containers of a job."""
     if job.attempt is None:
         return {}

@@ -1,6 +1,6 @@
 """The port of the store for buckets of activity."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -63,6 +63,12 @@ class ActivityStore(Protocol):
 
         `through`: as in the last page of events. The number of rows of a bucket is bounded: the jobs of further users
         are added up by queue, and only callers who see all jobs see them.
+        """
+
+    async def environment_activity(self, query: ActivityQuery) -> Mapping[EnvironmentName, tuple[ActivityBucket, ...]]:
+        """The buckets of the environments of a query by time: active jobs of all owners, and the limit of vCPUs.
+
+        Its queues and its visibility are not read. Environments without buckets are left out.
         """
 
     async def activity(self, query: ActivityQuery) -> tuple[ActivityBucket, ...]:

@@ -46,7 +46,7 @@ class FailureGroup(Struct, frozen=True, kw_only=True):
 
 
 class Failures(Struct, frozen=True, kw_only=True):
-    """The failed jobs of a period. An array counts once, and its children do not count."""
+    """The jobs of a period that failed by themselves. An array counts once, and its children do not count."""
 
     count: int
     #: Whether there are more than were counted.

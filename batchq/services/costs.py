@@ -67,6 +67,16 @@ class CostReport(Struct, frozen=True, kw_only=True):
     more: bool
 
 
+class DayCost(Struct, frozen=True, kw_only=True):
+    """What the jobs of one group cost on one day, not rounded."""
+
+    day: date
+    #: As in a `CostRow`.
+    name: str
+    currency: str
+    total: Decimal
+
+
 class CostService:
     """Computes costs. Jobs that are not visible to the caller are treated as missing."""
 
@@ -127,6 +137,27 @@ class CostService:
         more = more or len(rows) > MAX_ROWS
         return CostReport(first=first, last=last, rows=tuple(rows[:MAX_ROWS]), more=more)
 
+    async def by_day(self, by: CostGroup, *, days: int, caller: Caller) -> tuple[DayCost, ...]:
+        """What the jobs that are visible to the caller cost on each of the last days (UTC), the first day first.
+
+        A group without a cost on a day is left out. Raises Throttled; StoreFailed.
+        """
+        now = self._clock.now()
+        visible = [job for job in self._engine.active_jobs() if caller.reaches(job.spec.owner)]
+        found: list[DayCost] = []
+        async with self._one_at_a_time.of(caller.user):
+            for day in (now.date() - number * _DAY for number in reversed(range(days))):
+                amounts, _ = await self._spending(by, day, day, caller)
+                begun = (job for job in visible if _began_by(job, day))
+                for key, cost in self._active_costs(begun, by, day, day, now):
+                    amounts[key] += cost
+                found += (
+                    DayCost(day=day, name=name, currency=currency, total=amount.total)
+                    for (name, currency), amount in amounts.items()
+                    if amount.total
+                )
+        return tuple(found)
+
     async def _spending(
         self, by: CostGroup, first: date, last: date, caller: Caller
     ) -> tuple[defaultdict[tuple[str, str], Amounts], bool]:
@@ -180,6 +211,11 @@ class CostService:
                 cost = cost_between(job, job.attempt, since, min(until, self._engine.charged_until(job, now)))
                 if cost.total:
                     yield (_group(job, by), job.spec.prices.currency), cost
+
+
+def _began_by(job: Job, day: date) -> bool:
+    """Whether the attempt under way began on this day or earlier."""
+    return job.attempt is not None and job.attempt.started_at is not None and job.attempt.started_at.date() <= day
 
 
 def _group(job: Job, by: CostGroup) -> str:

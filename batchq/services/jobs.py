@@ -18,6 +18,7 @@ from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays, views
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.use_points import UsePoint
 from batchq.engine.engine import Engine
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
@@ -54,6 +55,10 @@ class JobService:
         whole = node_of(job_id)[0]
         job = await self._projected.job(whole, visibility=caller.visibility)
         return None if job is None else _job_or_node(job_id, {whole: self._engine.use.measured(job)})
+
+    def use_points(self, job: Job) -> tuple[UsePoint, ...]:
+        """What the attempt under way used over time, as far as this server has measured it. `job`: a visible one."""
+        return self._engine.use.points(job)
 
     async def describe(self, ids: Sequence[JobId], *, caller: Caller) -> tuple[Job, ...]:
         """The jobs with these ids, in the given order without duplicates. Unknown ids are omitted."""

@@ -7,6 +7,7 @@ stored. Jobs that the caller may not see are neither counted nor named.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
+from heapq import nsmallest
 from typing import Protocol
 
 from msgspec import Struct
@@ -157,6 +158,11 @@ class OverviewService:
             failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
         )
 
+    def running_now(self, *, limit: int, caller: Caller) -> tuple[tuple[Job, ...], int]:
+        """The active jobs that the caller sees: those whose attempts began first, and the number of all."""
+        visible = [job for job in self._engine.active_jobs() if caller.reaches(job.spec.owner)]
+        return tuple(nsmallest(limit, visible, key=_began)), len(visible)
+
     def environments(self) -> tuple[EnvironmentOverview, ...]:
         """The compute environments with the vCPUs in use, by name."""
         return tuple(self._environment(environment) for _, environment in sorted(self._catalog.environments.items()))
@@ -231,6 +237,11 @@ def longest_running(jobs: Collection[Job], visible: Callable[[Job], bool]) -> tu
     """The visible running jobs that started first, the first one first."""
     running = [job for job in jobs if job.status is Status.RUNNING and job.started_at is not None and visible(job)]
     return tuple(sorted(running, key=lambda job: (job.started_at, job.order))[:LONGEST_RUNNING])
+
+
+def _began(job: Job) -> tuple[datetime, int]:
+    run = job.attempt
+    return (run and (run.placed_at or run.started_at)) or job.created_at, job.order
 
 
 def _sees(caller: Caller, group: JobGroup) -> bool:

@@ -19,6 +19,7 @@ from batchq.domain.activity import (
     Ends,
     bucket_of,
 )
+from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.ids import QueueName
 from batchq.domain.times import EPOCH
@@ -31,7 +32,9 @@ MAX_KEYS = 200  # rows of a bucket; the jobs of further owners are added up by q
 MAX_ENTRIES = 5000  # of the history, that one page of events reads
 MAX_DELETED = 24  # buckets that one transaction deletes
 
-_LOADS = ("running", "waiting", "millicpus", "memory_mib", "gpus")
+_LOADS = ("running", "waiting", "millicpus", "memory_mib", "gpus", "measured", "used_millicpus", "used_mib")
+#: Of an environment, in which no job waits.
+_PLACED = tuple(name for name in _LOADS if name != "waiting")
 _ENDS: Mapping[EndedAs, str] = {outcome: outcome.lower() for outcome in EndedAs}
 _WAITS = tuple(f"wait_{index}" for index in range(len(WAIT_BOUNDS) + 1))
 _COLUMNS = (*_LOADS, *_ENDS.values(), *_WAITS)
@@ -39,6 +42,9 @@ _LISTS = {
     "columns": ", ".join(_COLUMNS),
     "values": ", ".join(f":{name}" for name in _COLUMNS),
     "sums": ", ".join(f"total({name})" for name in _COLUMNS),
+    "placed": ", ".join(_PLACED),
+    "placed_values": ", ".join(f":{name}" for name in _PLACED),
+    "placed_added": ", ".join(f"{name} = {name} + excluded.{name}" for name in _PLACED),
     "added": ", ".join(f"{name} = {name} + excluded.{name}" for name in _COLUMNS),
     "range": f"CASE {' '.join(f'WHEN waited < {bound} THEN {at}' for at, bound in enumerate(WAIT_BOUNDS))} "
     f"ELSE {len(WAIT_BOUNDS)} END",
@@ -85,8 +91,11 @@ def record(connection: Connection, sample: ActivitySample, events: Sequence[Acti
             connection, SQL["add_samples"], [_sample_row(at, sample if at == present else None) for at in touched]
         )
         capacity = [
-            _place(present) | {"environment": rows.text(name), "millicpus": rows.integer(millicpus)}
-            for name, millicpus in sample.environments.items()
+            _place(present)
+            | {"environment": rows.text(name), "limit_millicpus": rows.integer(sample.environments.get(name, 0))}
+            | {figure: rows.integer(int(getattr(load, figure))) for figure in _PLACED}
+            for name in {**sample.environments, **sample.environment_loads}
+            for load in [sample.environment_loads.get(name, ActivityLoad())]
         ]
         execute_each(connection, SQL["add_capacity"], capacity)
         for bucket, by_key in counts.items():
@@ -119,6 +128,21 @@ def activity(connection: Connection, query: ActivityQuery) -> tuple[ActivityBuck
         for at, count, machine_samples, *machine in samples
         for sums in [counted.get(at, [0.0] * len(_COLUMNS))]
     )
+
+
+def environments(connection: Connection, query: ActivityQuery) -> Mapping[EnvironmentName, tuple[ActivityBucket, ...]]:
+    parameters = {
+        "width": query.width // _SECOND,
+        "first": _seconds(query.first),
+        "last": _seconds(query.last),
+        "environments": json_texts(query.environments),
+    }
+    found: defaultdict[EnvironmentName, list[ActivityBucket]] = defaultdict(list)
+    for name, at, samples, limit, *sums in connection.execute(SQL["environments"], parameters):
+        load = ActivityLoad(**{figure: value / samples for figure, value in zip(_PLACED, sums, strict=True)})
+        capacity = Resources(millicpus=round(limit / samples), memory_mib=0) if limit else None
+        found[EnvironmentName(name)].append(ActivityBucket(at=_time(at), load=load, capacity=capacity, ends=Ends()))
+    return {name: tuple(buckets) for name, buckets in found.items()}
 
 
 def _counts(

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import AccountName, UserName, Visibility
-from batchq.domain.enums import Status
+from batchq.domain.enums import Status, StopKind
 from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job
@@ -324,8 +324,9 @@ def failures(connection: Connection, since: datetime, *, visibility: Visibility 
         beyond = connection.execute(SQL["failures_beyond"], {"since": parameters["since"], "examined": MAX_EXAMINED})
         more = len(found) > MAX_FAILURES or beyond.fetchone() is not None
     groups: Counter[tuple[str, int, str]] = Counter()
-    for name, revision, status_reason, reason, exit_code in found[:MAX_FAILURES]:
-        groups[name, revision, _reason(status_reason, reason, exit_code)] += 1
+    for name, revision, status_reason, reason, exit_code, order in found[:MAX_FAILURES]:
+        if order not in _STOPS:
+            groups[name, revision, _reason(status_reason, reason, exit_code)] += 1
     return Failures(
         count=groups.total(),
         more=more,
@@ -348,6 +349,10 @@ def oldest_visible_runnable(connection: Connection, queries: Collection[WaitingQ
             oldest[query.queue] = min(order, oldest.get(query.queue, order))
     jobs = jobs_with_orders(connection, sorted(oldest.values()))
     return {job.spec.queue: job.runnable_at for job in jobs if job.runnable_at is not None}
+
+
+#: The last orders of jobs that did not fail by themselves.
+_STOPS = {StopKind.CANCEL.value, StopKind.TERMINATE.value}
 
 
 def _reason(status_reason: str | None, reason: str | None, exit_code: int | None) -> str:

@@ -170,6 +170,7 @@ class SqliteStore:
     activity_events = _browse(activity_rows.activity_events)
     record_activity = _write(activity_rows.record)
     activity = _browse(activity_rows.activity)
+    environment_activity = _browse(activity_rows.environments)
     feed = _browse(history_rows.feed)
     feed_ends = _read(history_rows.feed_ends)
     history = _read(history_rows.of_job)

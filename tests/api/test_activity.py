@@ -22,7 +22,12 @@ async def recorded(default_queue, server):
     ]
     sample = ActivitySample(
         at=at,
-        loads={KEY: ActivityLoad(running=3, waiting=4, millicpus=2500, memory_mib=512)},
+        loads={
+            KEY: ActivityLoad(
+                running=3, waiting=4, millicpus=2500, memory_mib=512, measured=1, used_millicpus=800, used_mib=100
+            )
+        },
+        environment_loads={},
         environments=dict.fromkeys(server.catalog.environments, 8000),
         machines=Resources(millicpus=8000, memory_mib=1024, gpus=1),
     )
@@ -47,6 +52,9 @@ async def test_a_bucket_has_averages_limits_and_what_ended(http, recorded):
         "vcpus": 2.5,
         "memoryMiB": 512.0,
         "gpus": 0.0,
+        "measuredJobs": 1.0,
+        "usedVcpus": 0.8,
+        "usedMemoryMiB": 100.0,
         "limits": {"vcpus": 8.0, "memoryMiB": 1024, "gpus": 1},
         "succeeded": 0,
         "failed": 2,

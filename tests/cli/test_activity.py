@@ -56,6 +56,17 @@ def test_all_figures_of_a_queue_are_shown():
     ]
 
 
+def test_what_was_used_is_shown_beside_the_request_where_it_was_measured():
+    used = {"memory_mib": 512.0, "used_vcpus": 0.5, "used_memory_mib": 100.0, "measured_jobs": 1.0}
+    lines = activity_lines(activity(bucket(0, 1.0, vcpus=2.0), bucket(1, 1.0, vcpus=2.0, **used), slots=2))
+
+    assert [line for line in lines if line.startswith(("vCPUs used", "MiB"))] == [
+        "vCPUs used        █  now 0.5, at most 0.5",
+        "MiB requested     █  now 512, at most 512",
+        "MiB used          █  now 100, at most 100",
+    ]
+
+
 def test_large_numbers_are_written_out():
     (line, _) = load_lines(activity(bucket(0, 1204.4), slots=1))
 

@@ -2,7 +2,7 @@
 
 import re
 
-from batchq.compute.simulated.script import Script
+from batchq.compute.simulated.script import Script, script_variable
 from tests.service.job_queue import ENDLESS
 
 FAILS = Script(seconds=0, exit_code=1)
@@ -14,14 +14,14 @@ async def failed_array(browser, size):
 
 def listed(page):
     """The indices of the children that are listed."""
-    return [int(it.rpartition(":")[2]) for it in page.page.ids if it.startswith("job-")]
+    return [int(it.rpartition(":")[2]) for it in page.page.ids if it.startswith("job-") and ":" in it]
 
 
 async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
     job_id = await failed_array(browser, 12)
     page = await browser.open(f"/ui/jobs/{job_id}/children")
-    assert f'data-columns="12" data-size="12" data-job="{job_id}"' in page.body
-    assert 'class="shape-FAILED" d="M0 .5m0 0h12"' in page.body
+    cells = re.findall(r'href="/ui/jobs/[^"]*:(\d+)" tabindex="-1"><title>([^<]*)</title>', page.body)
+    assert cells == [(str(index), f"Child {index}: FAILED, exit code 1, 0 s") for index in range(12)]
     assert "0 to 11 ✕ FAILED 12" in page.text
     assert f"/ui/rerun?job={job_id}&failed=1" in [it.replace("&amp;", "&") for it in page.page.links]
 
@@ -61,3 +61,34 @@ async def test_a_terminated_array_has_no_unfinished_children(browser):
     await browser.wait_for(job_id, "FAILED")
     page = await browser.open(f"/ui/jobs/{job_id}/children")
     assert set(re.findall(r'class="shape-(\w+)"', page.body)) == {"FAILED"}
+
+
+async def test_children_are_listed_failed_first_then_running(browser):
+    variables = [script_variable(ENDLESS), *(script_variable(FAILS, child=index) for index in (0, 2))]
+    environment = [{"name": name, "value": value} for name, value in variables]
+    definition = {
+        "jobDefinitionName": "swept",
+        "type": "container",
+        "containerProperties": {
+            "image": "busybox",
+            "environment": environment,
+            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+        },
+    }
+    await browser.call("registerjobdefinition", definition)
+    request = {"jobName": "sweep", "jobQueue": "default", "jobDefinition": "swept", "arrayProperties": {"size": 60}}
+    job_id = (await browser.call("submitjob", request))["jobId"]
+    for index in (0, 2):
+        await browser.wait_for(f"{job_id}:{index}", "FAILED")
+    await browser.wait_for(f"{job_id}:3", "RUNNING")
+
+    first = await browser.open(f"/ui/jobs/{job_id}/children")
+    array = await browser.open(f"/ui/jobs/{job_id}")
+    (following,) = [it.replace("&amp;", "&") for it in first.page.links if "before=" in it]
+    rest = await browser.open(following)
+
+    assert listed(first)[:2] == [2, 0]
+    assert sorted(listed(first) + listed(rest)) == list(range(60))
+    assert listed(array)[:2] == [2, 0]
+    assert re.search(r'status-RUNNING">.{0,80}PENDING</span> <span class="chip">\d+ running', array.body, re.DOTALL)
+    assert 'class="array-bar"' in (await browser.open("/ui/jobs")).body

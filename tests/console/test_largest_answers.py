@@ -178,6 +178,7 @@ OF_JOBS = (
         "/queues/default/drain",
         "/environments",
         "/resources",
+        "/cost",
         "/system",
     ),
     *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),

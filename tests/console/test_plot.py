@@ -136,6 +136,35 @@ def test_ends_are_counted_by_outcome():
     assert "succeeded 12, failed 6, cancelled or terminated 18" in found.ends
 
 
+def test_failures_are_a_strip_in_which_more_failures_are_darker():
+    buckets = [bucket(0, failed=1, succeeded=3), bucket(6, failed=8), bucket(12, stopped=5), bucket(18)]
+    found = pictures(activity(buckets)).failures
+
+    cells = re.findall(r'<title>([^<]*)</title><rect class="shape-([\w-]+)" x="(\d+)"', found)
+    assert [(colour, x) for _, colour, x in cells[:5]] == [
+        ("FAIL-1", "0"),
+        ("FAIL-4", "10"),
+        ("FINE", "20"),
+        ("IDLE", "30"),
+        ("DOWN", "40"),
+    ]
+    assert cells[0][0].endswith("UTC: 1 failed of 4 that ended")
+    assert cells[2][0].endswith("UTC: 0 failed of 5 that ended")
+    assert (len(cells), "at most 8 in half an hour" in found) == (48, True)
+
+
+def test_what_was_used_is_a_line_beside_the_request_and_not_measured_is_not_zero():
+    load = ActivityLoad(running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=1000, used_mib=16)
+    found = pictures(activity([replace(bucket(SLOTS - 1), load=load)]))
+    unmeasured = pictures(activity([bucket(SLOTS - 1, running=4)]))
+
+    assert path(found.vcpus, "line")[0] == "M996.5 75V75H1000"
+    assert "used: 1 now, at most 1</li>" in found.vcpus
+    assert "used: 16 MiB now, at most 16 MiB</li>" in found.memory
+    assert "used: not measured</li>" in unmeasured.vcpus
+    assert path(unmeasured.vcpus, "line")[0] == ""
+
+
 def test_waits_are_drawn_where_attempts_began():
     waits = (0, 0, 0, 0, 8, *[0] * 10)
     found = pictures(activity([bucket(SLOTS - 1, waits=waits)]))

@@ -6,7 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as any_
 
-from batchq.api.console.svg import GraphNode, StatusSpan, array_grid, graph, grid_columns, time_axis
+from batchq.api.console.svg import GraphNode, array_grid, graph, grid_columns
 from batchq.domain.enums import Status
 from batchq.ports.jobs import ChildRun
 from tests.console.world import HOSTILE
@@ -62,22 +62,9 @@ def test_the_grid_of_10_000_random_statuses_has_less_than_100_kb():
     assert len(grid(runs_of(generator.choices(list(Status), k=10_000)), 10_000)) < 100_000
 
 
-def test_a_short_time_is_visible_beside_a_long_one():
-    axis = time_axis(
-        [StatusSpan(status=Status.STARTING, seconds=0.1), StatusSpan(status=Status.RUNNING, seconds=1e6)], "Times"
-    )
-    widths = [float(it) for it in re.findall(r'<rect[^>]* width="([\d.]+)"', axis)]
-    assert widths[0] >= 6
-    assert round(sum(widths)) == 1000
-
-
-def test_a_job_that_was_just_created_has_an_axis():
-    assert 'width="1000.0"' in time_axis([StatusSpan(status=Status.SUBMITTED, seconds=0.0)], "Times")
-
-
 def test_texts_are_escaped_in_all_pictures():
     node = GraphNode(job_id=HOSTILE, name=HOSTILE, status=Status.RUNNING, path="/ui/jobs/x", level=1)
-    drawn = graph([node], [], HOSTILE) + time_axis([StatusSpan(status=Status.RUNNING, seconds=1)], HOSTILE)
+    drawn = graph([node], [], HOSTILE)
     drawn += array_grid([], size=1, job_id=JOB, label=HOSTILE)
     assert "<script" not in drawn
     assert not re.search(r'="[^"]*"[a-z]', drawn)

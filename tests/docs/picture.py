@@ -100,7 +100,9 @@ async def record_past(data):
         events.append(
             ActivityEvents(key=key, at=at, outcome=None, wait=min(8, 1 + waiting // 3), count=1 + running // 3)
         )
-        sample = ActivitySample(at=at, loads={key: load}, environments={"cpu": 16_000}, machines=machines)
+        sample = ActivitySample(
+            at=at, loads={key: load}, environments={"cpu": 16_000}, environment_loads={}, machines=machines
+        )
         await store.record_activity(sample, events, 0)
     await store.close()
 

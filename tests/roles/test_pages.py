@@ -47,7 +47,10 @@ ROWS = {
         f"GET {path}": PageRow(cells=ALL)
         for path in ("", "/", "/find", "/settings", "/keys", "/queues", "/queues/{name}", "/definitions")
     },
-    **{f"GET {path}": PageRow(cells=ALL) for path in ("/resources", "/resources/{name}", "/accounts", "/system")},
+    **{
+        f"GET {path}": PageRow(cells=ALL)
+        for path in ("/resources", "/resources/{name}", "/accounts", "/system", "/cost")
+    },
     "GET /environments": PageRow(lists=True, kind="running"),
     **{f"GET {path}": PageRow(query="?job={job}", lists=True) for path in ("/audit", "/events")},
     "GET /jobs": PageRow(query="?definition={ref}", lists=True),

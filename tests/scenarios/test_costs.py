@@ -190,6 +190,27 @@ async def test_a_report_until_midnight_ends_with_the_day_before(simulated):
     assert row.amounts.total == 2
 
 
+async def test_each_day_has_its_part_of_the_cost_also_that_of_running_jobs(simulated):
+    simulated.prices = PRICES
+    midnight = (simulated.clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    await simulated.run(Script(seconds=2))
+    await simulated.sleep((midnight - simulated.clock.now()).total_seconds() - 5)
+    await simulated.start()
+    await simulated.sleep(20)
+
+    found = await simulated.server.costs.by_day(CostGroup.QUEUE, days=3, caller=ADMIN)
+
+    yesterday, today = found
+    assert (yesterday.day, today.day) == ((midnight - timedelta(days=1)).date(), midnight.date())
+    assert (yesterday.name, yesterday.currency) == ("default", PRICES.currency)
+    assert yesterday.total < 2 + 5 + 1
+    whole = (await report(simulated, CostGroup.QUEUE, since=midnight - timedelta(days=2)))["default"].amounts.total
+    assert yesterday.total + today.total == whole
+    assert (
+        await simulated.server.costs.by_day(CostGroup.QUEUE, days=3, caller=Caller(user="eve", account="other")) == ()
+    )
+
+
 async def test_costs_of_another_user_are_not_found(priced):
     job = await priced.run(Script(seconds=2))
     eve = Caller(user="eve", account="other")

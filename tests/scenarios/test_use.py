@@ -11,7 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.enums import Status
 from batchq.engine.use import SAVE_INTERVAL
 from batchq.errors import ContainerGone
-from tests.support.builders import task
+from tests.support.builders import ADMIN, task
 from tests.support.scripts import LASTING, Script, contained, lasting
 
 MIB = 2**20
@@ -57,6 +57,26 @@ async def test_an_attempt_keeps_its_last_sample(simulated):
     assert (use.peak_memory, use.working_set) == (20 * MIB, 20 * MIB)
     assert (use.bytes_read, use.bytes_written) == (None, None)
     assert simulated.engine.use.latest == {}
+    assert simulated.engine.use.series == {}
+
+
+async def test_the_samples_of_a_running_attempt_are_points_and_a_rate_in_the_activity(simulated):
+    job_id = await simulated.start(BUSY)
+    for _ in range(2):
+        await sampled(simulated, job_id)
+    await simulated.server.recorder.record_once()
+    job = await simulated.wait_for(job_id, Status.RUNNING)
+
+    points = simulated.engine.use.points(job)
+    (bucket,) = (await simulated.server.activity.activity(job.spec.queue, caller=ADMIN)).buckets
+    environments = await simulated.server.activity.environments([job.attempt.environment], caller=ADMIN)
+
+    assert len(points) > 1
+    assert {point.memory for point in points} == {20 * MIB}
+    load = bucket.load
+    assert (load.measured, load.used_millicpus, load.used_mib) == (1, pytest.approx(500, abs=2), 20)
+    (placed,) = environments[job.attempt.environment].buckets
+    assert placed.load == load
 
 
 async def test_a_short_job_is_measured_too(simulated):

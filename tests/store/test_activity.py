@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.activity import (
@@ -36,7 +37,7 @@ def store():
 def sample(at=NOON, *, machines=None, environments=None, **loads):
     keys = {"ada": ADA, "bob": BOB}
     found = {keys[user]: ActivityLoad(running=running, millicpus=1000 * running) for user, running in loads.items()}
-    return ActivitySample(at=at, loads=found, environments=environments or {}, machines=machines)
+    return ActivitySample(at=at, loads=found, environments=environments or {}, environment_loads={}, machines=machines)
 
 
 def ended(at=NOON, key=ADA, outcome=EndedAs.SUCCEEDED, count=1):
@@ -111,7 +112,7 @@ async def test_the_rows_of_a_bucket_are_bounded(store, monkeypatch):
     monkeypatch.setattr(activity, "MAX_KEYS", 3)
     for _ in range(2):
         loads = {ActivityKey("default", "lab", f"user-{number}"): ActivityLoad(running=1) for number in range(10)}
-        taken = ActivitySample(at=NOON, loads=loads, environments={}, machines=None)
+        taken = ActivitySample(at=NOON, loads=loads, environments={}, environment_loads={}, machines=None)
         await store.record_activity(taken, [ended(key=ActivityKey("default", "lab", "user-9"))], 0)
 
     assert rows(store) == 2 * (3 + 1)
@@ -223,3 +224,29 @@ async def test_a_failed_write_adds_nothing(store):
 
     (bucket,) = (await read(store)).buckets
     assert (bucket.load.running, bucket.ends.succeeded) == (1, 0)
+
+
+async def test_a_bucket_has_the_average_use_of_measured_jobs_by_owner_and_environment(store):
+    for minute, used in enumerate((500, 1500)):
+        load = ActivityLoad(running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=used, used_mib=32)
+        taken = replace(sample(NOON + minute * MINUTE, environments={"local": 8000}), loads={ADA: load})
+        await store.record_activity(replace(taken, environment_loads={"local": load, "closed": load}), (), 0)
+    query = ActivityQuery(
+        width=FINE,
+        first=NOON,
+        last=NOON + MINUTE,
+        queues=frozenset(),
+        environments=frozenset({"local", "closed", "other"}),
+        visibility=None,
+    )
+
+    (bucket,) = (await read(store, until=NOON + MINUTE)).buckets
+    found = await store.environment_activity(query)
+
+    expected = ActivityLoad(running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=1000, used_mib=32)
+    assert bucket.load == expected
+    assert {name: [each.load for each in buckets] for name, buckets in found.items()} == {
+        "local": [expected],
+        "closed": [expected],
+    }
+    assert (found["local"][0].capacity.millicpus, found["closed"][0].capacity) == (8000, None)

@@ -142,7 +142,9 @@ async def _record_activity(store: SqliteStore) -> None:
     loads = {
         ActivityKey(QueueName("default"), AccountName("lab"), UserName("ada")): ActivityLoad(running=1, millicpus=1000)
     }
-    sample = ActivitySample(at=NOON, loads=loads, environments={EnvironmentName("local"): 4000}, machines=resources())
+    sample = ActivitySample(
+        at=NOON, loads=loads, environments={EnvironmentName("local"): 4000}, machines=resources(), environment_loads={}
+    )
     await store.record_activity(sample, (), 1)
 
 

@@ -31,6 +31,11 @@ class ActivityBucketResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     vcpus: float | None = None
     memory_mib: float | None = field(name="memoryMiB", default=None)
     gpus: float | None = None
+    #: The average number of running jobs whose use was measured. The two members below are the use of these jobs. All
+    #: three are absent while no job was measured.
+    measured_jobs: float | None = None
+    used_vcpus: float | None = None
+    used_memory_mib: float | None = field(name="usedMemoryMiB", default=None)
     #: Absent while the container engine did not answer.
     limits: ActivityLimits | None = None
     #: Jobs that ended in the bucket.

@@ -313,9 +313,16 @@ CREATE TABLE activity_samples (
 CREATE TABLE capacity_buckets (
     width INTEGER NOT NULL,
     began_at INTEGER NOT NULL,
-    environment TEXT NOT NULL, -- an enabled compute environment
+    environment TEXT NOT NULL, -- an enabled compute environment, or one with active jobs
     samples INTEGER NOT NULL,
-    millicpus INTEGER NOT NULL, -- the sum over these samples of its vCPUs
+    limit_millicpus INTEGER NOT NULL, -- the sum over these samples of its vCPUs; of a disabled environment 0
+    running INTEGER NOT NULL, -- the sum over these samples of its active jobs of all owners, as the columns below
+    millicpus INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    measured INTEGER NOT NULL,
+    used_millicpus INTEGER NOT NULL,
+    used_mib INTEGER NOT NULL,
     PRIMARY KEY (width, began_at, environment)
 ) WITHOUT ROWID;
 
@@ -327,11 +334,14 @@ CREATE TABLE activity_buckets (
     queue TEXT NOT NULL,
     account TEXT NOT NULL,
     owner TEXT NOT NULL,
-    running INTEGER NOT NULL, -- the sum over the samples of the bucket, as the four columns below
+    running INTEGER NOT NULL, -- the sum over the samples of the bucket, as the seven columns below
     waiting INTEGER NOT NULL,
     millicpus INTEGER NOT NULL, -- requested by running jobs
     memory_mib INTEGER NOT NULL,
     gpus INTEGER NOT NULL,
+    measured INTEGER NOT NULL, -- the running jobs whose use was measured; the two columns below are their use
+    used_millicpus INTEGER NOT NULL,
+    used_mib INTEGER NOT NULL,
     succeeded INTEGER NOT NULL, -- how many jobs ended
     failed INTEGER NOT NULL, -- by themselves
     stopped INTEGER NOT NULL, -- cancelled or terminated

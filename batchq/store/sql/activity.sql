@@ -1,4 +1,4 @@
--- Buckets of activity. In these statements {columns}, {values}, {sums} and {added} are lists of the columns of
+-- Buckets of activity. In these statements {columns}, {values}, {sums}, {added} and {placed} are lists of the columns of
 -- activity_buckets behind its key.
 
 -- through
@@ -51,10 +51,10 @@ millicpus = millicpus + excluded.millicpus, memory_mib = memory_mib + excluded.m
 gpus = gpus + excluded.gpus;
 
 -- add_capacity
-INSERT INTO capacity_buckets (width, began_at, environment, samples, millicpus)
-VALUES (:width, :began_at, :environment, 1, :millicpus)
+INSERT INTO capacity_buckets (width, began_at, environment, samples, limit_millicpus, {placed})
+VALUES (:width, :began_at, :environment, 1, :limit_millicpus, {placed_values})
 ON CONFLICT (width, began_at, environment) DO UPDATE SET
-samples = samples + excluded.samples, millicpus = millicpus + excluded.millicpus;
+samples = samples + excluded.samples, limit_millicpus = limit_millicpus + excluded.limit_millicpus, {placed_added};
 
 -- keys
 SELECT queue, account, owner FROM activity_buckets WHERE width = :width AND began_at = :began_at;
@@ -83,10 +83,16 @@ SELECT began_at, samples, machine_samples, millicpus, memory_mib, gpus FROM acti
 WHERE width = :width AND began_at BETWEEN :first AND :last ORDER BY began_at;
 
 -- capacity
-SELECT began_at, total(millicpus * 1.0 / samples) FROM capacity_buckets
+SELECT began_at, total(limit_millicpus * 1.0 / samples) FROM capacity_buckets
 WHERE width = :width AND began_at BETWEEN :first AND :last
     AND environment IN (SELECT value FROM json_each(:environments) AS named)
 GROUP BY began_at;
+
+-- environments
+SELECT environment, began_at, samples, limit_millicpus, {placed} FROM capacity_buckets
+WHERE width = :width AND began_at BETWEEN :first AND :last
+    AND environment IN (SELECT value FROM json_each(:environments) AS named)
+ORDER BY began_at;
 
 -- activity
 SELECT began_at, {sums} FROM activity_buckets

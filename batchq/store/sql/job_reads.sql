@@ -243,7 +243,8 @@ SELECT
     definition, revision,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.status_reason') END,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].reason') END,
-    CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END
+    CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END,
+    CASE WHEN json_valid(state) THEN json_extract(state, '$.stop_orders[#-1].kind') END
 FROM jobs INDEXED BY jobs_failed
 WHERE status = 'FAILED' AND parent_ord IS NULL AND finished_at > :since
 ORDER BY finished_at DESC, ord DESC LIMIT :limit;
@@ -253,7 +254,8 @@ SELECT
     jobs.definition, jobs.revision,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.status_reason') END,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].reason') END,
-    CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END
+    CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END,
+    CASE WHEN json_valid(state) THEN json_extract(state, '$.stop_orders[#-1].kind') END
 FROM (
     SELECT ord FROM (
         SELECT ord, owner, account FROM jobs AS failed INDEXED BY jobs_failed

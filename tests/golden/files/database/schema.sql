@@ -12,6 +12,9 @@ CREATE TABLE activity_buckets (
     millicpus INTEGER NOT NULL,
     memory_mib INTEGER NOT NULL,
     gpus INTEGER NOT NULL,
+    measured INTEGER NOT NULL,
+    used_millicpus INTEGER NOT NULL,
+    used_mib INTEGER NOT NULL,
     succeeded INTEGER NOT NULL,
     failed INTEGER NOT NULL,
     stopped INTEGER NOT NULL,
@@ -85,7 +88,14 @@ CREATE TABLE capacity_buckets (
     began_at INTEGER NOT NULL,
     environment TEXT NOT NULL,
     samples INTEGER NOT NULL,
+    limit_millicpus INTEGER NOT NULL,
+    running INTEGER NOT NULL,
     millicpus INTEGER NOT NULL,
+    memory_mib INTEGER NOT NULL,
+    gpus INTEGER NOT NULL,
+    measured INTEGER NOT NULL,
+    used_millicpus INTEGER NOT NULL,
+    used_mib INTEGER NOT NULL,
     PRIMARY KEY (width, began_at, environment)
 ) WITHOUT ROWID;
 CREATE TABLE catalog_resources (

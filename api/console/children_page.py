@@ -1,0 +1,158 @@
+"""The children of an array: a grid of all, and a list with the failed ones first. The page of the array has a part."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from msgspec import Struct
+from pydantic import Field
+
+from batchq.api.console.cell_grid import MAX_CELLS, children_grid
+from batchq.api.console.job_words import JOB, job_id_of, job_title
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.svg import status_bar
+from batchq.api.http.http import RequestQuery
+from batchq.api.operations.operations import Call
+from batchq.api.operations.parts import Parts
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import Status
+from batchq.domain.ids import child_id, job_path
+from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.errors import NotFound
+from batchq.ports.job_search import PageQuery, SearchPosition
+from batchq.ports.jobs import ChildRun
+from batchq.services.job_views import JobView
+
+PER_PAGE = 50  # children
+LISTED = 10  # of the page of the array
+#: The order of the bar.
+BAR = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, Status.RUNNABLE, Status.PENDING)
+MAX_RANGES = 100  # ranges of equal statuses that are listed
+#: Children are listed by status in this order, and then by descending index.
+ORDER = (
+    Status.FAILED,
+    Status.RUNNING,
+    Status.STARTING,
+    Status.RUNNABLE,
+    Status.PENDING,
+    Status.SUBMITTED,
+    Status.SUCCEEDED,
+)
+Index = Annotated[int, Field(ge=0, le=99_999)] | None
+pages = PageTable()
+
+
+class ChildrenQuery(RequestQuery):
+    """Which children are listed."""
+
+    #: None: all that exist.
+    state: Status | None = None
+    #: Without `state`: only children of this status and of those behind it in ORDER.
+    at: Status | None = None
+    #: Only children of the first of these statuses with an index below this one, and those behind them.
+    before: Index = None
+    #: The child whose page is opened.
+    index: Index = None
+
+
+class ChildrenPart(Struct, frozen=True, kw_only=True):
+    """The children on the page of their array."""
+
+    bar: Markup
+    grid: Markup
+    is_large: bool
+    counts: Sequence[tuple[Status, int]]
+    #: The first ones that failed, and then those that run.
+    views: Sequence[JobView]
+
+
+@pages.get(f"{JOB}/children", Permission.SELF)
+async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
+    query, caller, job_id = visit.input, visit.caller, job_id_of(visit.path)
+    array = await parts.jobs.find(job_id, caller=caller)
+    if array is None or not is_parent(array):
+        raise NotFound(f"Array {job_id} not found.")
+    if query.index is not None and query.index < size(array):
+        return Redirect(location=job_path(child_id(array.id, query.index)))
+    runs = await parts.jobs.child_runs(array.id, caller=caller)
+    counts = _counts(runs)
+    statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
+    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
+    listed = await _listed(parts, array, statuses, limit=PER_PAGE + 1, before=before, caller=caller)
+    children = listed[:PER_PAGE]
+    values = {
+        "array": array,
+        "query": query,
+        "size": size(array),
+        "counts": counts,
+        "grid": await _grid(parts, array, runs, caller),
+        "is_large": size(array) > MAX_CELLS,
+        "ranges": runs[:MAX_RANGES],
+        "more_ranges": len(runs) - MAX_RANGES,
+        "views": await parts.views.listed(children, caller=caller),
+        "stop_all": None,  # the array itself can be stopped
+        "older": _older(query, children) if len(listed) > PER_PAGE else None,
+    }
+    return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
+
+
+async def children_part(parts: Parts, array: Job, *, caller: Caller) -> ChildrenPart:
+    """What the page of the array shows of its children. Raises StoreFailed."""
+    runs = await parts.jobs.child_runs(array.id, caller=caller)
+    counts = _counts(runs)
+    shown = await _listed(parts, array, ORDER[:3], limit=LISTED, before=None, caller=caller)
+    return ChildrenPart(
+        bar=status_bar([(status.value, dict(counts).get(status, 0)) for status in BAR], "Statuses of the children"),
+        grid=await _grid(parts, array, runs, caller),
+        is_large=size(array) > MAX_CELLS,
+        counts=counts,
+        views=await parts.views.listed(shown, caller=caller),
+    )
+
+
+async def _grid(parts: Parts, array: Job, runs: Sequence[ChildRun], caller: Caller) -> Markup:
+    jobs: tuple[Job, ...] = ()
+    if size(array) <= MAX_CELLS:
+        query = PageQuery(selection=JobSelection(parent=array.id), limit=MAX_CELLS)
+        jobs = await parts.jobs.list(query, caller=caller)
+    return children_grid(runs, jobs, size=size(array), array=array.id)
+
+
+async def _listed(
+    parts: Parts,
+    array: Job,
+    statuses: Sequence[Status],
+    *,
+    limit: int,
+    before: SearchPosition | None,
+    caller: Caller,
+) -> tuple[Job, ...]:
+    """The children of each status in turn. `before`: only of the first one. The order of a child follows its index."""
+    found: tuple[Job, ...] = ()
+    for status in statuses:
+        selection = JobSelection(parent=array.id, statuses=frozenset({status}))
+        page = PageQuery(selection=selection, limit=limit - len(found), before=before)
+        found += await parts.jobs.list(page, caller=caller)
+        if len(found) >= limit:
+            break
+        before = None
+    return found
+
+
+def _counts(runs: Sequence[ChildRun]) -> list[tuple[Status, int]]:
+    counts = Counter[Status]()
+    for run in runs:
+        counts[run.status] += run.end - run.first
+    return [(status, counts[status]) for status in Status if counts[status]]
+
+
+def _older(query: ChildrenQuery, children: tuple[Job, ...]) -> str:
+    """The query of the next page."""
+    last = children[-1]
+    assert last.child is not None, "the store lists children"
+    status = {"at": last.status.value} if query.state is None else {"state": query.state.value}
+    return urlencode({**status, "before": last.child.index})
