@@ -28,9 +28,9 @@ from tests.support.processes import cpu_of
 from tests.support.service import Service, serving
 
 CLUSTER = "BATCHQ_TEST_KUBERNETES"
-AT_ONCE = 16
+AT_ONCE = 8  # half of the CPUs of the bed: a kubelet counts a pod until it has been removed
 MAX_PODS = 50  # in one measurement: a kubelet starts a few pods a second
-VCPUS = 4  # of the compute environment: room for AT_ONCE jobs with a quarter
+VCPUS = 2  # of the compute environment: room for AT_ONCE jobs with a quarter
 SIZE = [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "32"}]
 Run = tuple[float, float]  # jobs a second, milliseconds of CPU for each
 
