@@ -45,7 +45,9 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     with serving(folder / "data", *flags, under=without) as service:
         prepare(service)
         baseline, measured = interleaved(
-            scale.pairs, lambda: asyncio.run(bare(reference, count)), lambda: by_batchq(service, count)
+            scale.pairs,
+            lambda: asyncio.run(bare(reference, count)),
+            lambda: asyncio.run(by_batchq(reference, service, count)),
         )
         yield Figure(
             name=f"jobs/s on Kubernetes, {count} x `true`, {AT_ONCE} at once",
@@ -79,18 +81,38 @@ def prepare(service: Service) -> None:
     reaches(batch, first, "SUCCEEDED")
 
 
-def by_batchq(service: Service, count: int) -> Run:
-    """From the submission of an array until it has succeeded."""
-    call, before = Caller(service.url), cpu_of(service.process.pid)
+async def by_batchq(reference: str, service: Service, count: int) -> Run:
+    """From the submission of an array until a watch has received all ends: polling is work for the server."""
+    rest, call, names = RestClient(load_cluster(reference), SystemClock()), Caller(service.url), set[str]()
+    before = cpu_of(service.process.pid)
+
+    async def follow() -> None:
+        async with aclosing(changes(rest, f"{INSTANCE}={service.instance}")) as events:
+            async for pod in events:
+                if pod["metadata"]["name"] not in earlier and has_ended(pod):
+                    names.add(pod["metadata"]["name"])
+                if len(names) == count:
+                    return
+
+    pods = (await rest.get(f"{rest.namespaced}/pods")).body["items"]
+    earlier = {pod["metadata"]["name"] for pod in pods}
+    watch = asyncio.create_task(follow())
+    await asyncio.sleep(0.5)
     began = time.perf_counter()
     size = {"arrayProperties": {"size": count}}
     job = call("submitjob", jobName="array", jobQueue=QUEUE, jobDefinition="true", **size)["jobId"]
-    while call("describejobs", jobs=[job])["jobs"][0]["status"] != "SUCCEEDED":
-        time.sleep(0.05)
+    await watch
     took = time.perf_counter() - began
-    time.sleep(2)  # the removal of the last pods
+    await asyncio.sleep(3)  # the removal of the last pods
+    spent = cpu_of(service.process.pid) - before
+    assert call("describejobs", jobs=[job])["jobs"][0]["status"] == "SUCCEEDED"
     call.close()
-    return count / took, (cpu_of(service.process.pid) - before) / count * 1000
+    await rest.close()
+    return count / took, spent / count * 1000
+
+
+def has_ended(pod: dict[str, Any]) -> bool:
+    return any("terminated" in each["state"] for each in pod["status"].get("containerStatuses") or ())
 
 
 async def bare(reference: str, count: int) -> Run:
@@ -145,8 +167,7 @@ async def end_delay(reference: str, service: Service) -> float:
     seen = asyncio.create_task(asyncio.to_thread(until, call, job, "SUCCEEDED"))
     async with aclosing(changes(rest, f"{INSTANCE}={service.instance}")) as events:
         async for pod in events:
-            states = pod["status"].get("containerStatuses") or ()
-            if job in pod["metadata"]["name"] and any("terminated" in it["state"] for it in states):
+            if job in pod["metadata"]["name"] and has_ended(pod):
                 reported = time.perf_counter()
                 break
     delay = (await seen - reported) * 1000
