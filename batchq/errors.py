@@ -114,6 +114,10 @@ class LogRefused(RuntimeUnknown):
     """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 
 
+class ExecRefused(ContainerRuntimeError):
+    """The engine does not run the command in the container. The message is for users."""
+
+
 class ContainerGone(ContainerRuntimeError):
     """The engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
 

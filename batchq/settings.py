@@ -228,6 +228,12 @@ class Settings(BaseModel):
     engine_socket: Annotated[
         bool, _described("let jobs mount the engine's socket, which makes them root on this machine")
     ] = False
+    exec_sessions: Annotated[
+        int, _described("sessions of `batchq exec` at the same time; 0: commands in containers are refused", ge=0)
+    ] = 16
+    exec_idle: Annotated[
+        float, _described("seconds without input and output after which a session ends", gt=0, le=86400)
+    ] = 1800.0
     secrets_file: Annotated[
         Path | None,
         _described(

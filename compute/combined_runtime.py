@@ -22,6 +22,7 @@ from batchq.domain.machines import LOCAL, Machine
 from batchq.domain.use import Use
 from batchq.errors import ContainerGone, ImageMissing, RuntimeUnknown, RuntimeUnreachable, StartInterrupted
 from batchq.ports.clock import Clock
+from batchq.ports.exec_session import ExecCommand, ExecSession
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import (
     ContainerRuntime,
@@ -134,6 +135,9 @@ class CombinedRuntime:
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         async for line in (await self._existing(tag)).runtime.logs(tag, after=after):
             yield line
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
+        return await (await self._existing(tag)).runtime.exec(tag, command)
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         """None: no runtime measures containers at present."""

@@ -11,6 +11,7 @@ from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine
 from batchq.domain.use import Use
 from batchq.errors import BatchqError, RuntimeUnknown
+from batchq.ports.exec_session import ExecCommand, ExecSession
 from batchq.ports.logs import LogLine
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
@@ -60,6 +61,9 @@ class ObservedRuntime:
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
+        return await self._measure("exec", self._runtime.exec(tag, command))
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         return await self._runtime.measure(containers, at=at)

@@ -65,6 +65,8 @@ class SetAllowance(AdminRequest):
     log_drivers: Annotated[list[LogDriver], Field(max_length=5)] = []
     #: Registries of images, each with or without a path; null: all but those on loopback or link-local addresses.
     registries: Annotated[list[Registry], Field(max_length=100)] | None = None
+    #: Whether users may run commands in containers of running jobs.
+    exec_allowed: bool = True
     #: The most vCPUs that one job may request.
     vcpus: Amount | None = None
     #: The most memory that one job may request, in MiB.

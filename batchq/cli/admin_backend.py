@@ -17,7 +17,7 @@ from msgspec import Struct
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.cli.server_settings import settings_of
-from batchq.cli.tables import add_parser, json_of
+from batchq.cli.tables import add_form_flag, add_parser, json_of, prints_json
 from batchq.errors import UsageError
 from batchq.system.escapes import escape
 
@@ -39,7 +39,7 @@ def add_subcommand(
 
 
 def add_json(command: ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_form_flag(command)
 
 
 def check_backend_flags(args: Namespace) -> None:
@@ -63,8 +63,8 @@ def given_flags(args: Namespace, *names: str) -> dict[str, object]:
 
 
 def print_result(args: Namespace, result: object, lines: list[str]) -> int:
-    """Print the result as JSON with `--json`, else the lines. Returns the exit status 0."""
-    for each in [json.dumps(json_of(result), indent=2)] if args.json else map(escape, lines):
+    """Print the result as JSON with `-o json`, else the lines. Returns the exit status 0."""
+    for each in [json.dumps(json_of(result), indent=2)] if prints_json(args) else map(escape, lines):
         print(each)
     return 0
 

@@ -30,7 +30,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import fetch_described, stream_stops
-from batchq.cli.tables import json_of
+from batchq.cli.tables import add_form_flag, json_of, prints_json
 from batchq.domain.enums import QUEUED, Outcome, StopKind
 from batchq.domain.stop_messages import (
     DONE,
@@ -147,7 +147,7 @@ def _add_common_flags(command: ArgumentParser) -> None:
     command.add_argument("--reason", help="statusReason of the stopped jobs")
     command.add_argument("--dry-run", action="store_true", help="print what would be done, and change nothing")
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are stopped")
-    command.add_argument("--json", action="store_true", help="print the response as JSON")
+    add_form_flag(command)
     command.add_argument("-Q", "--quiet", action="store_true", help="print only jobs that were not stopped")
 
 
@@ -312,7 +312,9 @@ def _send(
     request = {member: value for member, value in content.items() if value is not None}
     notes = StepNotes.of(url, selection.get("jobs", ()), cancels=path == CANCEL)
     reporter = (
-        JsonReporter() if args.json else LineReporter(notes, consequences, dry_run=args.dry_run, quiet=args.quiet)
+        JsonReporter()
+        if prints_json(args)
+        else LineReporter(notes, consequences, dry_run=args.dry_run, quiet=args.quiet)
     )
     if selection.get("jobs") == []:  # the handles of an empty stdin; a request without `jobs` would select all
         reporter.report_end(CountsLine(counts={}, dry_run=args.dry_run), progress.counts)

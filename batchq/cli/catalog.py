@@ -1,13 +1,14 @@
 """`batchq queue`, `env`, `def` and `resource`: lists and details of what jobs refer to, by AWS's operations."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from batchq.cli.activity import activity_lines, fetch_activity
+from batchq.cli.catalog_detail import definition_fields, environment_fields, queue_fields, resource_fields
 from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.job_flags import parse_pair
 from batchq.cli.machines import fetch_machines, print_machines, use_text
@@ -16,9 +17,10 @@ from batchq.cli.quantities import parse_count
 from batchq.cli.server_requests import fetch_overview, fetch_pages
 from batchq.cli.tables import (
     Column,
+    Field,
     Row,
     add_parser,
-    flattened,
+    add_single_flags,
     json_of,
     print_fields,
     print_json,
@@ -86,9 +88,8 @@ def add_queue(command: ArgumentParser) -> None:
         _list_queues,
         prints_list=True,
     )
-    show = add_parser(
-        subcommands, "show", "show all settings of a queue, and its last 24 hours", _show_queue, prints_list=True
-    )
+    show = add_parser(subcommands, "show", "show the settings of a queue, and its last 24 hours", _show_queue)
+    add_single_flags(show)
     show.add_argument("queue_name", metavar="NAME", help=NAME_OR_ARN)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
@@ -110,8 +111,9 @@ def add_env(command: ArgumentParser) -> None:
     add_parser(
         subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
     )
-    summary = "show all settings of an environment, and the machines that run its jobs"
-    show = add_parser(subcommands, "show", summary, _show_environment, prints_list=True)
+    summary = "show the settings of an environment, and the machines that run its jobs"
+    show = add_parser(subcommands, "show", summary, _show_environment)
+    add_single_flags(show)
     show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
     create = add_parser(subcommands, "create", "create an environment", _create_environment)
     create.add_argument("environment_name", metavar="NAME", help="a new name")
@@ -143,7 +145,10 @@ def add_def(command: ArgumentParser) -> None:
         subcommands, "list", "list the definitions, each with its latest revision", _list_definitions, prints_list=True
     )
     listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
-    _show_command(subcommands, "definition_name", "show a revision: NAME:REVISION, or NAME for the latest", DEFINITIONS)
+    summary = "show a revision: NAME:REVISION, or NAME for the latest"
+    show = add_parser(subcommands, "show", summary, _show_definition)
+    add_single_flags(show)
+    show.add_argument("definition_name", metavar="NAME", help=NAME_OR_ARN)
 
 
 def add_resource(command: ArgumentParser) -> None:
@@ -153,24 +158,9 @@ def add_resource(command: ArgumentParser) -> None:
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     add_parser(subcommands, "list", "list the resources, with the units in use", _list_resources, prints_list=True)
-    show = add_parser(subcommands, "show", "show a resource", _show_resource, prints_list=True)
+    show = add_parser(subcommands, "show", "show a resource", _show_resource)
+    add_single_flags(show)
     show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
-
-
-def _show_command(
-    subcommands: Any,  # noqa: ANN401 - argparse's
-    dest: str,
-    summary: str,
-    kind: CatalogKind,
-) -> None:
-    """Declare `show NAME`. `dest`: the attribute of the name, by which the completion knows the kind."""
-
-    def show(args: Namespace) -> int:
-        return _show(args, _named(url_of(args), kind, getattr(args, dest)))
-
-    add_parser(subcommands, "show", summary, show, prints_list=True).add_argument(
-        dest, metavar="NAME", help=NAME_OR_ARN
-    )
 
 
 def _all(url: str, path: str, list_member: str, request: Mapping[str, object]) -> Document:
@@ -188,11 +178,11 @@ def _named(url: str, kind: CatalogKind, name: str) -> Document:
     return latest
 
 
-def _show(args: Namespace, resource: Document) -> int:
+def _show(args: Namespace, resource: Document, fields: Callable[[Document], Iterator[Field]]) -> int:
     if prints_json(args):
         print_json(args, resource)
     else:
-        print_fields(flattened(resource), color=uses_color(args.color))
+        print_fields(fields(resource), color=uses_color(args.color))
     return DONE
 
 
@@ -200,7 +190,7 @@ def _show_queue(args: Namespace) -> int:
     """Print the settings, and the activity of the queue."""
     url = url_of(args)
     queue = _named(url, QUEUES, args.queue_name)
-    status = _show(args, queue)
+    status = _show(args, queue, queue_fields)
     if not prints_json(args):
         write_line("")
         for line in activity_lines(fetch_activity(url, queue["jobQueueName"])):
@@ -212,10 +202,15 @@ def _show_environment(args: Namespace) -> int:
     url = url_of(args)
     environment = _named(url, ENVIRONMENTS, args.environment_name)
     response = fetch_machines(url, environment["computeEnvironmentName"])
-    _show(args, environment | ({"machines": json_of(response.machines)} if prints_json(args) else {}))
+    machines = {"machines": json_of(response.machines)} if prints_json(args) else {}
+    _show(args, environment | machines, environment_fields)
     if not prints_json(args):
         print_machines(args, response)
     return DONE
+
+
+def _show_definition(args: Namespace) -> int:
+    return _show(args, _named(url_of(args), DEFINITIONS, args.definition_name), definition_fields)
 
 
 class QueueRow(NamedTuple):
@@ -254,7 +249,8 @@ def _list_queues(args: Namespace) -> int:
         text_column("ENVIRONMENTS", lambda row: row.environments, elastic=True),
         text_column("NEXT", lambda row: row.jobs and row.jobs.why and row.jobs.why.sentence, elastic=True),
     ]
-    print_list(args, response, sorted(rows, key=lambda row: -row.queue.priority), columns)
+    rows.sort(key=lambda row: -row.queue.priority)
+    print_list(args, response, rows, columns, document=lambda row: row.queue)
     return DONE
 
 
@@ -298,7 +294,7 @@ def _list_environments(args: Namespace) -> int:
         text_column("STATUS", lambda row: row.environment.status_reason or row.environment.status, elastic=True),
     ]
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
-    print_list(args, response, rows, columns)
+    print_list(args, response, rows, columns, document=lambda row: row.environment)
     return DONE
 
 
@@ -369,4 +365,4 @@ def _list_resources(args: Namespace) -> int:
 
 def _show_resource(args: Namespace) -> int:
     request = {"consumableResource": args.resource_name}
-    return _show(args, call(url_of(args), DESCRIBE_RESOURCE, request, answer=Document))
+    return _show(args, call(url_of(args), DESCRIBE_RESOURCE, request, answer=Document), resource_fields)

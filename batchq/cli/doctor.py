@@ -8,6 +8,7 @@ from msgspec.structs import asdict
 
 from batchq.cli.http_client import Document, call, url_of
 from batchq.cli.server_settings import settings_of
+from batchq.cli.tables import add_form_flag, prints_json
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
@@ -22,7 +23,7 @@ def add_doctor(command: ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
     command.set_defaults(run=run_doctor)
     command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
-    command.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_form_flag(command)
 
 
 def run_doctor(args: Namespace) -> int:
@@ -30,7 +31,7 @@ def run_doctor(args: Namespace) -> int:
     found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
     print(
         json.dumps([asdict(finding) for finding in found], indent=2)
-        if args.json
+        if prints_json(args)
         else "\n".join(map(render_findings, found))
     )
     return 0 if is_healthy(found) else 1

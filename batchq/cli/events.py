@@ -12,7 +12,7 @@ from batchq.cli.job_selection import (
 )
 from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
-from batchq.cli.tables import json_of
+from batchq.cli.tables import TEXT, OutputForm, add_form_flag, json_of
 from batchq.domain.ids import short_id
 from batchq.errors import UsageError
 from batchq.ports.responses.records import EventResponse, ListEventsResponse
@@ -36,16 +36,16 @@ def add_events(command: ArgumentParser) -> None:
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"
     command.add_argument("--from", dest="after", type=_number, metavar="N", help=text)
-    command.add_argument("--json", action="store_true", help="print JSON on a terminal, too")
+    add_form_flag(command, (TEXT, OutputForm.JSONL), "form of the output (text on a terminal, jsonl in a pipe)")
 
 
 def run_events(args: Namespace) -> int:
     if args.follow:
         exit_with_reader()
-    prints_json = args.json or not is_terminal()
+    prints_objects = args.output == OutputForm.JSONL or (args.output is None and not is_terminal())
     for page in _pages(args, url_of(args)):
         for event in page.events:
-            print(json.dumps(json_of(event)) if prints_json else _text(event))
+            print(json.dumps(json_of(event)) if prints_objects else _text(event))
         flush_output()  # raises BrokenPipeError once the reader has gone
     return 0
 

@@ -13,7 +13,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteR
 from ipaddress import ip_address
 from pathlib import Path
 from ssl import SSLCertVerificationError, SSLContext, create_default_context
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import (
@@ -182,6 +182,32 @@ def _open(
         if isinstance(why, SSLCertVerificationError):
             why = why.verify_message + (TRUST_HINT if why.verify_code in UNKNOWN_AUTHORITY else "")
         raise ServerUnavailable(f"cannot reach a batchq server at {url}: {why}") from None
+
+
+class WebSocketRequest(NamedTuple):
+    """What a client of WebSockets needs for a request that `call` would send."""
+
+    url: str
+    headers: Mapping[str, str]
+    #: The path of the unix socket; None: TCP.
+    socket: str | None
+    #: None: no TLS.
+    tls: SSLContext | None
+    #: Whether the proxies of the environment apply.
+    uses_proxies: bool
+
+
+def websocket_request(url: str, path: str) -> WebSocketRequest:
+    """A signed GET of a WebSocket. Raises UsageError for an unreadable bundle of certificates."""
+    is_unix = is_unix_url(url)
+    target = (AT_SOCKET if is_unix else url) + path
+    return WebSocketRequest(
+        url=target,
+        headers=_headers("GET", target, None, signed=not is_unix, more={}),
+        socket=urlsplit(url).path if is_unix else None,
+        tls=_tls_context() if url.startswith("https:") else None,
+        uses_proxies=not is_unix and not _is_loopback(url),
+    )
 
 
 def is_unix_url(url: str) -> bool:

@@ -16,6 +16,10 @@ from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
 
 STYLES = {"RUNNING": "cyan", "STARTING": "cyan", "SUCCEEDED": "green", "FAILED": "red", "RUNNABLE": "yellow"}
 DEFAULT_COLUMNS = ("job", "name", "state", "queue", "owner", "time", "why")
+ALL_COLUMNS = (
+    *DEFAULT_COLUMNS,
+    *("account", "definition", "share", "priority", "attempt", "exit", "cpu", "memory", "created", "started", "ended"),
+)
 
 
 def job_columns(present: datetime, names: Sequence[str] = DEFAULT_COLUMNS) -> list[Column[JobRow]]:

@@ -23,6 +23,7 @@ from batchq.cli.tables import (
     print_list,
     print_rows,
     prints_json,
+    require_text_form,
     text_column,
     time_column,
 )
@@ -75,6 +76,7 @@ def run_show(args: Namespace) -> int:
     found = resolve_targets(url, [args.job], several=Several.NEWEST)
     if found.groups:
         return show_group(args, url, found.groups[0])
+    require_text_form(args, "one job")
     response = fetch_job(url, single(args.job, found.jobs), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)

@@ -1,4 +1,4 @@
-"""`batchq list`: prints jobs, newest first."""
+"""`batchq list`: prints jobs, running ones first, and otherwise newest first."""
 
 import time
 from argparse import ArgumentParser, Namespace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from batchq.cli.config import defaults
 from batchq.cli.http_client import url_of
-from batchq.cli.job_columns import DEFAULT_COLUMNS, job_columns, reason_of_row
+from batchq.cli.job_columns import ALL_COLUMNS, DEFAULT_COLUMNS, job_columns, reason_of_row
 from batchq.cli.job_handles import Several
 from batchq.cli.job_selection import (
     STATES,
@@ -18,15 +18,14 @@ from batchq.cli.job_selection import (
     add_reason_filter,
     add_selection_flags,
     matches_reason,
-    parse_names,
     selection_of,
 )
 from batchq.cli.output import is_terminal, print_notice, write_line
 from batchq.cli.progress import group_progress, summary_line
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import fetch_groups, fetch_jobs
-from batchq.cli.tables import print_json, print_list, prints_json, text_column
-from batchq.domain.enums import Status
+from batchq.cli.tables import OutputForm, parse_names, print_list, prints_json, text_column
+from batchq.domain.enums import ACTIVE, Status
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
 from batchq.ports.responses.groups import GroupRow
@@ -52,13 +51,14 @@ GROUPS: Mapping[str, Callable[[JobRow], str]] = {
 
 
 def add_list(command: ArgumentParser) -> None:
-    """List jobs, newest first: your unfinished jobs, and those that ended in the last hour.
+    """List jobs: your unfinished jobs, running ones first, and those that ended in the last hour. Newest first.
 
     An array is one line. A group is one line above the jobs; with its name its jobs are listed.
 
     batchq list -t pending                     what waits, and why
     batchq list -q gpu -U                      the jobs of all users in the queue gpu
-    batchq list -t FAILED --since 1d --ids     the ids of yesterday's failures, one a line
+    batchq list -t FAILED --since 1d -o ids    the ids of yesterday's failures, one a line
+    batchq list -a --sort cpu:desc -o csv      a table for other programs
     batchq list -a --group-by name             numbers of jobs by name and state
     """
     command.set_defaults(run=run_list)
@@ -68,21 +68,14 @@ def add_list(command: ArgumentParser) -> None:
     command.add_argument("--children", action="store_true", help="list the children of arrays, too")
     command.add_argument("--limit", type=int, metavar="N", help=f"maximum number of jobs ({LIMIT})")
     command.add_argument("--group-by", choices=GROUPS, help="print numbers of jobs, not the jobs")
-    command.add_argument(
-        "--columns",
-        type=parse_names,
-        metavar="NAMES",
-        help=f"columns of the list ({','.join(DEFAULT_COLUMNS)}, or `columns` of [defaults] in the config file)",
-    )
-    command.add_argument("--ids", action="store_true", help="print complete ids only, one a line")
     command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
 
 
 def run_list(args: Namespace) -> int:
     if args.limit is not None and args.limit < 1:
         raise UsageError("--limit must be at least 1")
-    if args.watch and (not is_terminal() or prints_json(args)):
-        raise UsageError("--watch needs a terminal, and no --json or --query")
+    if args.watch and (not is_terminal() or args.output or args.query):
+        raise UsageError("--watch needs a terminal, and neither -o nor --query")
     job_columns(now(), _column_names(args))  # unknown names are reported before a request
     url = url_of(args)
     filters = selection_of(args, url, several=Several.ALL)
@@ -105,7 +98,7 @@ def _groups(args: Namespace, url: str, filters: Filters) -> Sequence[GroupRow]:
 
     None for a list that selects jobs by other filters than their owner, and for one that programs read.
     """
-    if args.ids or args.group_by or args.children or args.all or args.reasons or prints_json(args):
+    if args.output or args.group_by or args.children or args.all or args.reasons or args.query or args.sort:
         return ()
     if filters.keys() - {"mine"}:
         return ()
@@ -114,30 +107,32 @@ def _groups(args: Namespace, url: str, filters: Filters) -> Sequence[GroupRow]:
 
 
 def _search(args: Namespace, url: str, filters: Filters) -> SearchResponse:
-    """The jobs of all searches that the flags require, newest first, as one response."""
+    """The jobs of all searches that the flags require, each newest first, as one response."""
     limit = args.limit or (GROUP_LIMIT if args.group_by else LIMIT)
     searched = GROUP_LIMIT if args.reasons else limit
     pages = [fetch_jobs(url, request, limit=searched) for request in _requests(args, dict(filters))]
     found = {job.job_id: job for page in pages for job in page.jobs}  # a job may end between two searches
     jobs = [job for job in found.values() if matches_reason(args, job)]
+    jobs.sort(key=lambda job: job.status not in ACTIVE)
     is_complete = len(jobs) <= limit and all(page.complete for page in pages)
-    if len(pages) == 1:
-        return replace(pages[0], jobs=tuple(jobs[:limit]), complete=is_complete)
-    jobs.sort(key=lambda job: job.created_at, reverse=True)
-    return SearchResponse(jobs=tuple(jobs[:limit]), complete=is_complete)
+    return replace(pages[-1], jobs=tuple(jobs[:limit]), complete=is_complete)
 
 
 def _requests(args: Namespace, filters: Filters) -> list[Filters]:
-    """One request, or two without a filter of states or times: unfinished jobs, and jobs that ended recently."""
+    """One request, or three without a filter of states or times: active jobs, those that wait, and recently ended ones.
+
+    So a limit leaves out jobs that wait, and no active ones.
+    """
     if args.children:
         filters["children"] = True
-    if not (args.ids or args.group_by or args.reasons):
+    if not (args.output == OutputForm.IDS or args.group_by or args.reasons):
         filters["explain"] = True
     if args.all or args.jobs or args.states or args.since or args.until or args.held or args.environments:
         return [filters]
     recent = milliseconds(now() - RECENT)
     return [
-        filters | {"jobStatuses": STATES["PENDING"] + STATES["RUNNING"]},
+        filters | {"jobStatuses": STATES["RUNNING"]},
+        filters | {"jobStatuses": STATES["PENDING"]},
         filters | {"jobStatuses": STATES["FINISHED"], "endedAfter": recent},
     ]
 
@@ -146,20 +141,25 @@ def _print(args: Namespace, page: SearchResponse) -> None:
     jobs = page.jobs
     if args.group_by:
         _print_groups(args, jobs)
-    elif prints_json(args):
-        print_json(args, page)
-    elif args.ids:
-        for job in jobs:
-            write_line(job.job_id, flush=False)
     else:
-        print_list(args, page, jobs, job_columns(now(), _column_names(args)))
+        names, present = _column_names(args), now()
+        more = [name for name in ALL_COLUMNS if name not in names]
+        print_list(
+            args,
+            page,
+            jobs,
+            job_columns(present, names),
+            more=job_columns(present, more),
+            ids=job_columns(present, ("job",))[0],
+        )
     _print_remarks(args, page)
 
 
 def _column_names(args: Namespace) -> Sequence[str]:
     """The columns of the flag, else of the config file, else the usual ones. Raises UsageError."""
     configured = defaults(args.config).get("columns")
-    return args.columns or (configured and parse_names(configured)) or DEFAULT_COLUMNS
+    names = args.columns or (configured and parse_names(configured)) or DEFAULT_COLUMNS
+    return [name.lower() for name in names]
 
 
 def _print_remarks(args: Namespace, page: SearchResponse) -> None:

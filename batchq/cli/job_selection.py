@@ -15,6 +15,7 @@ from batchq.cli.job_columns import reason_of_row
 from batchq.cli.job_handles import HELP, Several, resolve_targets
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_jobs
+from batchq.cli.tables import parse_names
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
 from batchq.errors import UsageError
@@ -87,19 +88,14 @@ def add_reason_filter(command: ArgumentParser) -> None:
     command.add_argument("--reason", dest="reasons", action="append", type=_parse_words, metavar="WORDS", help=text)
 
 
-def parse_names(text: str) -> list[str]:
-    """Parse a list with commas. An empty part is an error."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(parts):
-        raise ArgumentTypeError(f"{text!r} has an empty part")
-    return parts
-
-
-def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED) -> Filters:
+def selection_of(
+    args: Namespace, url: str, *, stops: bool = False, several: Several = Several.REFUSED, mixed: bool = False
+) -> Filters:
     """The members of a request that select jobs, with complete ids in `jobs` and `groups`; empty without any filter.
 
     `jobs` is empty if the handles were read from an empty stdin: no job matches. `stops`: for a command that stops
-    jobs. Raises UsageError, also for jobs beside groups, and NotFound for a handle that names nothing.
+    jobs. `mixed`: for a command that sends a request for the groups and one for the jobs; without, jobs beside groups
+    are refused. Raises UsageError, and NotFound for a handle that names nothing.
     """
     given = ((FILTER_FLAGS[key].member, getattr(args, key, None)) for key in FILTER_FLAGS)
     selection: Filters = {
@@ -107,9 +103,10 @@ def selection_of(args: Namespace, url: str, *, stops: bool = False, several: Sev
     }
     if args.jobs:
         found = resolve_targets(url, args.jobs, stops=stops, several=several)
-        if found.jobs and found.groups:
+        if found.jobs and found.groups and not mixed:
             raise UsageError("groups and jobs cannot be given together: use one command for each")
-        selection |= {"groups": found.groups} if found.groups else {"jobs": found.jobs}
+        selection |= {"groups": found.groups} if found.groups else {}
+        selection |= {"jobs": found.jobs} if found.jobs or not found.groups else {}
     if getattr(args, "held", False):
         selection["held"] = True
     others = getattr(args, "users", None) or getattr(args, "accounts", None) or args.jobs

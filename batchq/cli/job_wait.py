@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from batchq.cli.desktop import notify_desktop
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
 from batchq.cli.job_columns import ended_reason, reason_of_row, use_of
@@ -56,7 +57,7 @@ MAX_REPORTED = 20  # ends of jobs that are printed, one a line
 def add_wait(command: ArgumentParser) -> None:
     """Wait until jobs have ended. With filters: the unfinished jobs that match, and with --since also finished ones.
 
-    batchq wait @                                   your latest job; its exit code is that of the command
+    batchq wait @ --notify                          your latest job; its exit code is that of the command
     batchq wait -n 'align-*' --fail-fast            all jobs with these names, until one fails
     batchq wait 8f2c51a7 77ab01c9 --any --timeout 1h
     """
@@ -69,6 +70,8 @@ def add_wait(command: ArgumentParser) -> None:
     command.add_argument(
         "--timeout", type=parse_duration, metavar="DURATION", help="end with status 124 after this time: 90s, 15m, 1h"
     )
+    text = "show a notification on this desktop at the end, or else ring the bell of the terminal"
+    command.add_argument("--notify", action="store_true", help=text)
 
 
 def run_wait(args: Namespace) -> int:
@@ -76,9 +79,35 @@ def run_wait(args: Namespace) -> int:
         raise UsageError("no jobs are selected: give a job or a filter; --me selects all your unfinished jobs")
     url = url_of(args)
     deadline = None if args.timeout is None else elapsed() + args.timeout.total_seconds()
-    filters = selection_of(args, url)
-    if groups := filters.get("groups"):
-        return max(wait_for_group(url, group, args, deadline=deadline) for group in groups)
+    filters = selection_of(args, url, mixed=True)
+    groups = filters.pop("groups", [])
+    if groups and "jobs" in filters and (args.any or args.fail_fast or prints_json(args)):
+        raise UsageError("--any, --fail-fast and -o json take groups or jobs: use one command for each")
+    statuses = [wait_for_group(url, group, args, deadline=deadline) for group in groups]
+    if not groups:
+        status = _wait_for_jobs(args, url, filters, deadline)
+    elif "jobs" in filters:
+        status = _status_of_several([*statuses, _wait_for_jobs(args, url, filters, deadline)])
+    else:
+        status = max(statuses)
+    if args.notify:
+        notify_desktop(f"{', '.join(args.jobs) or 'jobs'}: {_words_of(status)}")
+    return status
+
+
+def _status_of_several(statuses: Sequence[int]) -> int:
+    """The exit status for groups and jobs together."""
+    return TIMED_OUT if TIMED_OUT in statuses else REFUSED if any(statuses) else DONE
+
+
+def _words_of(status: int) -> str:
+    """The text of a notification."""
+    if status == TIMED_OUT:
+        return "the time limit has passed"
+    return "SUCCEEDED" if status == DONE else f"FAILED, exit status {status}"
+
+
+def _wait_for_jobs(args: Namespace, url: str, filters: Filters, deadline: float | None) -> int:
     rows = _selected(args, url, filters)
     if not rows:
         print_notice("no job matches")

@@ -12,7 +12,7 @@ from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
-from batchq.cli.tables import json_of
+from batchq.cli.tables import add_form_flag, json_of, prints_json
 from batchq.domain.ids import job_path
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.jobs import ForceFailResponse
@@ -39,12 +39,12 @@ LINK_PAGE = """<!DOCTYPE html>
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
     command.set_defaults(run=run_whoami)
-    command.add_argument("--json", action="store_true", help="print all details as JSON")
+    add_form_flag(command)
 
 
 def run_whoami(args: Namespace) -> int:
     caller = call(url_of(args), WHO_AM_I, {}, answer=CallerResponse)
-    print(json.dumps(json_of(caller), indent=2) if args.json else escape(_render_caller(caller)))
+    print(json.dumps(json_of(caller), indent=2) if prints_json(args) else escape(_render_caller(caller)))
     return 0
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from batchq.cli.output import DONE
+from batchq.cli.tables import add_form_flag, prints_json
 from batchq.errors import StartImpossible, UsageError
 from batchq.settings import Settings, flag_name, setting_variable, shown_default
 from batchq.system.escapes import escape
@@ -26,7 +27,7 @@ def add_settings(command: ArgumentParser) -> None:
     """Print the settings that `batchq serve` with these flags would have, and where each comes from."""
     command.set_defaults(run=_print_settings)
     add_setting_flags(command)
-    command.add_argument("--json", action="store_true", help="print JSON")
+    add_form_flag(command)
 
 
 def add_setting_flags(command: ArgumentParser) -> None:
@@ -115,7 +116,7 @@ def _members(file: Path) -> Mapping[str, Any]:
 def _print_settings(args: Namespace) -> int:
     loaded = loaded_settings(args)
     values = loaded.settings.model_dump(mode="json")
-    if args.json:
+    if prints_json(args):
         rows = {
             name.replace("_", "-"): {"value": values[name], "source": source} for name, source in loaded.sources.items()
         }

@@ -1,13 +1,17 @@
-"""Output of a list: a table on a terminal, lines with TABs in a pipe, or JSON.
+"""Output of a list: a table on a terminal, lines with TABs in a pipe, or the form of `-o`.
 
 A table is cut to the width of the terminal, and its times are relative. In a pipe nothing is cut, ids are complete, and
 times are in ISO 8601 with the offset of the local time zone. A single resource is printed as a line for each field.
 """
 
+import csv
+import io
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, to_builtins
@@ -19,6 +23,7 @@ from batchq.system.escapes import escape
 
 Row = TypeVar("Row")
 LABEL_WIDTH = 13
+UNLIMITED = 100_000  # characters of a line that is not cut
 #: A label and a value.
 Field = tuple[str, str]
 
@@ -78,21 +83,70 @@ def add_parser(
     return command
 
 
+def parse_names(text: str) -> list[str]:
+    """Parse a list with commas. An empty part is an error."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise ArgumentTypeError(f"{text!r} has an empty part")
+    return parts
+
+
+class OutputForm(StrEnum):
+    """How a list is printed. Without `-o` it is a table on a terminal, and lines with TABs in a pipe."""
+
+    #: As on a terminal; in a pipe nothing is cut.
+    TABLE = "table"
+    #: All columns, with complete values.
+    WIDE = "wide"
+    #: The server's response.
+    JSON = "json"
+    #: A JSON object a line for each row.
+    JSONL = "jsonl"
+    #: The first column: complete ids, or names.
+    IDS = "ids"
+    #: Complete values behind the titles of the columns.
+    CSV = "csv"
+
+
+TEXT = "text"  # the default form of what is no list
+
+
 def add_output_flags(command: ArgumentParser) -> None:
     """Declare the flags that the functions of this module read."""
-    group = add_json_flags(command)
-    group.add_argument("--header", action="store_true", help="print the titles of the columns into a pipe, too")
+    group = _add_output_group(command, tuple(OutputForm), "form of the list (a table, or lines with TABs in a pipe)")
+    group.add_argument(
+        "--columns", type=parse_names, metavar="NAMES", help="columns by their titles, in any case, separated by commas"
+    )
+    group.add_argument("--sort", metavar="COLUMN[:desc]", help="sort the rows by this column")
     add_color_flag(group)
 
 
 def add_json_flags(command: ArgumentParser) -> Any:  # noqa: ANN401 - argparse's own
     """Declare the flags that `prints_json` and `print_json` read; returns their group."""
+    return _add_output_group(command, (TEXT, OutputForm.JSON), "form of the output (text)")
+
+
+def add_single_flags(command: ArgumentParser) -> None:
+    """Declare the flags of a command that prints one resource: those of `add_json_flags`, and `--color`."""
+    add_color_flag(add_json_flags(command))
+
+
+def _add_output_group(command: ArgumentParser, forms: Sequence[str], text: str) -> Any:  # noqa: ANN401 - argparse's own
     group = command.add_argument_group("output")
-    group.add_argument("--json", action="store_true", help="print the server's response as JSON")
+    add_form_flag(group, forms, text)
     group.add_argument(
         "--query", type=_query, metavar="JMESPATH", help="print the result of this JMESPath expression as JSON"
     )
     return group
+
+
+def add_form_flag(
+    command: Any,  # noqa: ANN401 - a parser, or a group of argparse's
+    forms: Sequence[str] = (TEXT, OutputForm.JSON),
+    text: str = "form of the output (text)",
+) -> None:
+    """Declare `-o`, whose values are `forms`."""
+    command.add_argument("-o", "--output", choices=[str(form) for form in forms], help=text)
 
 
 def add_color_flag(command: Any) -> None:  # noqa: ANN401 - a parser, or a group of argparse's
@@ -102,8 +156,17 @@ def add_color_flag(command: Any) -> None:  # noqa: ANN401 - a parser, or a group
 
 
 def prints_json(args: Namespace) -> bool:
-    """Whether the flags ask for JSON."""
-    return bool(args.json or args.query)
+    """Whether the flags ask for the whole response as JSON. Raises UsageError for `--query` with another form."""
+    query = getattr(args, "query", None)
+    if query and args.output not in {None, OutputForm.JSON}:
+        raise UsageError(f"--query prints JSON: it excludes -o {args.output}")
+    return bool(args.output == OutputForm.JSON or query)
+
+
+def require_text_form(args: Namespace, noun: str) -> None:
+    """Raise UsageError if the flags ask for a form of lists, for what is no list."""
+    if args.output not in {None, OutputForm.TABLE, OutputForm.JSON}:
+        raise UsageError(f"-o {args.output} is for lists; {noun} is printed as text, or by -o json")
 
 
 def print_json(args: Namespace, response: object) -> None:
@@ -117,20 +180,82 @@ def json_of(response: object) -> Any:  # noqa: ANN401 - any JSON
     return json.loads(json.dumps(to_builtins(response)))
 
 
-def print_list(args: Namespace, response: object, rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
-    """Print the rows in the form that the flags and stdout require; as JSON, the whole response."""
+def print_list(
+    args: Namespace,
+    response: object,
+    rows: Sequence[Row],
+    columns: Sequence[Column[Row]],
+    *,
+    more: Sequence[Column[Row]] = (),
+    ids: Column[Row] | None = None,
+    document: Callable[[Row], object] = lambda row: row,
+) -> None:
+    """Print the rows in the form that the flags and stdout require; as JSON, the whole response.
+
+    `more`: further columns for `-o wide` and `--columns`. `ids`: the column for `-o ids`; None: the first.
+    `document`: the JSON of a row for `-o jsonl`.
+    Raises UsageError for an unknown column.
+    """
+    known = {column.title: column for column in (*columns, *more)}
+    chosen = [_column(known, name) for name in args.columns] if args.columns else columns
+    rows = _sorted(rows, known, args.sort)
     if prints_json(args):
         print_json(args, response)
-    elif is_terminal():
-        print_rows(rows, columns, color=uses_color(args.color))
-    else:
-        print_lines(rows, columns, header=args.header, color=uses_color(args.color))
+        return
+    match args.output:
+        case OutputForm.JSONL:
+            for row in rows:
+                write_line(json.dumps(json_of(document(row))), flush=False)
+        case OutputForm.IDS:
+            print_lines(rows, [ids or columns[0]], color=False)
+        case OutputForm.CSV:
+            print_csv(rows, chosen)
+        case OutputForm.WIDE:
+            print_rows(rows, chosen if args.columns else [*columns, *more], color=uses_color(args.color), is_wide=True)
+        case None if not is_terminal():
+            print_lines(rows, chosen, color=uses_color(args.color))
+        case _:
+            print_rows(rows, chosen, color=uses_color(args.color))
 
 
-def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool) -> None:
+def _column(known: Mapping[str, Column[Row]], name: str) -> Column[Row]:
+    column = known.get(name.upper())
+    if column is None:
+        raise UsageError(f"unknown column {name!r}; the columns are {', '.join(known).lower()}")
+    return column
+
+
+def _sorted(rows: Sequence[Row], known: Mapping[str, Column[Row]], sort: str | None) -> Sequence[Row]:
+    """The rows by the complete values of a column: as numbers if all are, else as text. Rows without a value last."""
+    if sort is None:
+        return rows
+    name, _, order = sort.partition(":")
+    if order not in {"", "asc", "desc"}:
+        raise UsageError(f"--sort {sort}: the order is asc or desc")
+    column = _column(known, name)
+    values = [(column.full(row), row) for row in rows]
+    filled, empty = [pair for pair in values if pair[0]], [row for value, row in values if not value]
+    try:
+        keyed: list[tuple[Any, Row]] = [(float(value), row) for value, row in filled]
+    except ValueError:
+        keyed = [(value.casefold(), row) for value, row in filled]
+    return [*(row for _, row in sorted(keyed, key=itemgetter(0), reverse=order == "desc")), *empty]
+
+
+def print_csv(rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
+    """Print the titles and the complete values, separated by commas and quoted where needed (RFC 4180)."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(column.title for column in columns)
+    writer.writerows([escape(column.full(row)) for column in columns] for row in rows)
+    write_line(text.getvalue(), end="", flush=False)
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool, is_wide: bool = False) -> None:
     """Print a table of the terminal's width: elastic columns are narrowed, and cut values end with an ellipsis.
 
-    Without a row nothing is printed.
+    Without a terminal nothing is cut. `is_wide`: nothing is cut, and values are complete. Without a row nothing is
+    printed.
     """
     if not rows:
         return
@@ -141,7 +266,8 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bo
 
     def value(column: Column[Row], row: Row) -> Text:
         style = column.style(row) if column.style else ""
-        return Text(escape((column.short or column.full)(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
+        text = column.full if is_wide or column.short is None else column.short
+        return Text(escape(text(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
     for other_column in columns:
@@ -154,10 +280,12 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bo
         )
     for row in rows:
         table.add_row(*(value(other_column, row) for other_column in columns))
-    Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False).print(table)
+    width = None if is_terminal() and not is_wide else UNLIMITED
+    console = Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False, width=width)
+    console.print(table, crop=False)
 
 
-def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, header: bool, color: bool) -> None:
+def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool, header: bool = False) -> None:
     """Print a line for each row, with TABs between the complete values. `header`: begin with the titles."""
 
     def value(column: Column[Row], row: Row) -> str:
@@ -205,26 +333,3 @@ def print_fields(fields: Iterator[Field] | list[Field], *, color: bool) -> None:
             write_line(f"  {paint(label.ljust(width), 'dim' if color else '')} {escape(text)}", flush=False)
         else:
             write_line(f"{label}\t{escape(text)}", flush=False)
-
-
-def flattened(content: Mapping[str, object], path: str = "") -> Iterator[Field]:
-    """The members of a JSON object as fields, with the path to each as the label: `computeResources.maxvCpus`.
-
-    Empty lists and objects are left out.
-    """
-    for member, value in content.items():
-        yield from _flattened(value, f"{path}.{member}" if path else member)
-
-
-def _flattened(value: object, path: str) -> Iterator[Field]:
-    if value in ([], {}):
-        return
-    if isinstance(value, Mapping):
-        yield from flattened(value, path)
-    elif isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
-        for number, item in enumerate(value):
-            yield from _flattened(item, f"{path}[{number}]")
-    elif isinstance(value, list):
-        yield path, " ".join(map(str, value))
-    else:
-        yield path, str(value).lower() if isinstance(value, bool) else str(value)

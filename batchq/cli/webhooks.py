@@ -11,7 +11,7 @@ from batchq.cli.server_requests import fetch_caller
 from batchq.cli.tables import (
     Column,
     Field,
-    add_output_flags,
+    add_json_flags,
     add_parser,
     print_json,
     print_list,
@@ -63,7 +63,7 @@ def add_webhook(command: ArgumentParser) -> None:
     showing = _add_named(
         subcommands, "show", "print a webhook, with the events that it did not accept", run_show_webhook
     )
-    add_output_flags(showing)
+    add_json_flags(showing)
     _add_named(subcommands, "test", "send a test message, and print how it was answered", run_test)
     again = _add_named(subcommands, "redeliver", "deliver events again, by default those not accepted", run_redeliver)
     again.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of events, as `batchq events`")
@@ -209,7 +209,7 @@ def find_webhook(url: str, name: str) -> WebhookResponse:
     if not named:
         raise NotFound(f"webhook {name} not found")
     if len(named) > 1:
-        raise UsageError(f"several users have a webhook {name}: give its id, as `batchq webhook list --json` prints it")
+        raise UsageError(f"several users have a webhook {name}: give its id, as `webhook list -o json` prints it")
     return named[0]
 
 

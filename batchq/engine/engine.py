@@ -106,7 +106,7 @@ class Engine:
         )
         self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
         self._sampler = UseSampler(runtime=runtime, clock=clock, samples=self.use)
-        self.store_monitor = StoreMonitor(store=store, clock=clock, post=post)
+        self.store_monitor, self.exec = StoreMonitor(store=store, clock=clock, post=post), runtime.exec
         self._budget_monitor = self._create_budget_monitor()
 
     def _create_budget_monitor(self) -> BudgetMonitor:

@@ -15,6 +15,7 @@ from batchq.domain.ids import ContainerEngineName, MachineName, Tag
 from batchq.domain.machines import Machine
 from batchq.domain.task import TaskContainer
 from batchq.domain.use import Use
+from batchq.ports.exec_session import ExecCommand, ExecSession
 from batchq.ports.logs import LogLine
 
 
@@ -226,6 +227,9 @@ class ContainerRuntime(ContainerCalls, Protocol):
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
+        """Run a command in a running container. Raises ContainerGone; ExecRefused if the runtime cannot run it."""
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         """What these running containers have used by `at`, which is the present; without those that are not measured.

@@ -20,6 +20,7 @@ from batchq.api.native import (
     activity,
     bulk_stop,
     costs,
+    exec_command,
     groups,
     job_details,
     job_search,
@@ -36,11 +37,13 @@ from batchq.api.training.modelarts.context import ModelArtsSettings, read_settin
 from batchq.api.training.rest import operations as training
 from batchq.api.training.sagemaker import routes as sagemaker
 from batchq.api.training.sagemaker.job_document import is_training_job
+from batchq.audit import Journal
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
 from batchq.server.listeners import uses_accounts
+from batchq.services.exec_sessions import ExecLimits, ExecService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
 from batchq.services.job_views import JobViewService
@@ -63,6 +66,7 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
         long_polls.operations,
         long_polls.log_operations,
         bulk_stop.operations,
+        exec_command.operations,
         costs.operations,
         webhooks.operations,
         jobs.operations,
@@ -130,6 +134,17 @@ def make_views(server: ServerParts) -> JobViewService:
     )
 
 
+def make_exec_sessions(server: ServerParts) -> ExecService:
+    settings = server.settings
+    return ExecService(
+        engine=server.engine,
+        jobs=server.jobs,
+        journal=Journal(settings.data),
+        clock=server.clock,
+        limits=ExecLimits(sessions=settings.exec_sessions, idle=settings.exec_idle),
+    )
+
+
 def make_limits(settings: Settings) -> ServerLimits:
     return ServerLimits(
         min_timeout=settings.min_timeout,
@@ -170,5 +185,6 @@ def make_states(server: ServerParts, events: EventService) -> dict[type, object]
     return {
         ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments, pictures=PictureCache(server.clock)),
         ModelArtsSettings: read_settings(server.settings.modelarts_config),
+        ExecService: make_exec_sessions(server),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),
     }

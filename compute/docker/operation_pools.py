@@ -132,6 +132,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     remove: int = 2 * CORES
     #: Threads for reading logs.
     logs: int = 4
+    #: Threads for the short calls about commands in containers.
+    exec: int = 2
     #: Threads for pulls.
     pull: int = 4
     #: The maximum of further threads of each kind, for accounts that have fewer than their share.
@@ -167,6 +169,7 @@ class OperationPools:
             "kill": self._new_pool("kill", limits.kill, for_container),
             "remove": self._new_pool("remove", limits.remove, for_container),
             "sweep": self._new_pool("sweep", 1, limits.receive_timeout),
+            "exec": self._new_pool("exec", limits.exec, for_container),
             "logs": self._new_pool("logs", limits.logs, limits.receive_timeout),
             "survey": self._new_pool("survey", limits.survey, limits.receive_timeout),
             "pull": self._new_pool("pull", limits.pull, limits.pull_receive_timeout, share=1),

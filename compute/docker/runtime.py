@@ -19,6 +19,7 @@ from batchq.compute.docker.cgroups import UseReader
 from batchq.compute.docker.client import Client, ClientFactory
 from batchq.compute.docker.containers import Containers
 from batchq.compute.docker.events import DeathSubscription
+from batchq.compute.docker.exec_session import DockerExecSession, open_session, prepare_exec
 from batchq.compute.docker.images import Pull, pull_within
 from batchq.compute.docker.inspection import member
 from batchq.compute.docker.log_reader import LogReader
@@ -31,7 +32,8 @@ from batchq.domain.catalog import Network
 from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine, one_machine
 from batchq.domain.use import Use
-from batchq.errors import RuntimeUnknown
+from batchq.errors import ExecRefused, RuntimeUnknown
+from batchq.ports.exec_session import ExecCommand
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 from batchq.settings import Runtime
@@ -152,6 +154,14 @@ class DockerRuntime:
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._log_lines(tag, self._log_reader(tag, after=after))
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> DockerExecSession:
+        """Raises ExecRefused too for an engine that is not reached by a unix socket."""
+        if self._factory.socket is None:
+            raise ExecRefused("the container engine is not reached by a unix socket, which exec needs")
+        run = partial(self._pools.run, "exec", account=self._accounts.get(tag, ""))
+        prepared = await run(lambda client: prepare_exec(client, self._containers.id_of(client, tag), command))
+        return await open_session(self._factory.socket, prepared, command, run)
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         return await self._use_reader.measure(containers, at)

@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from typing import NoReturn
 
 from msgspec.structs import replace
 
@@ -22,8 +23,9 @@ from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import NO_SECRETS, Secrets
 from batchq.domain.ids import Tag
 from batchq.domain.machines import Machine
-from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, StartImpossible
+from batchq.errors import ContainerGone, ContainerRuntimeError, ExecRefused, RuntimeUnknown, StartImpossible
 from batchq.ports.clock import Clock
+from batchq.ports.exec_session import ExecCommand
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
@@ -142,6 +144,12 @@ class KubernetesRuntime:
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
             yield line
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> NoReturn:  # noqa: ARG002 - refused whatever it is
+        """Raises ExecRefused: `kubectl exec` reaches the pod."""
+        pod = f"{self._pods.name_of(tag)} -c {name_in_pod(tag)}"
+        namespace = self._rest.namespaced.rpartition("/")[2]
+        raise ExecRefused(f"batchq does not run commands in pods: use kubectl exec -it -n {namespace} {pod} -- COMMAND")
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> None:
         """None: the cgroups of the nodes cannot be read from here."""

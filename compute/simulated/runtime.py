@@ -16,6 +16,7 @@ from msgspec import Struct
 from batchq.compute.shared import EventQueue, SingleFlight
 from batchq.compute.simulated.container import SimulatedContainer
 from batchq.compute.simulated.engine import SimulatedEngine
+from batchq.compute.simulated.exec_session import SimulatedExecSession
 from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.catalog import Network
 from batchq.domain.ids import MachineName, Tag
@@ -24,6 +25,7 @@ from batchq.domain.training import CHECKPOINT_SIGNALS
 from batchq.domain.use import Use
 from batchq.errors import ContainerGone, ContainerRuntimeError, RuntimeUnknown, RuntimeUnreachable, StartUnderWay
 from batchq.ports.clock import Clock
+from batchq.ports.exec_session import ExecCommand
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerState, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
@@ -47,7 +49,7 @@ KILLS_ENGINE = Fault(takes_effect=True, kills_engine=True)
 
 
 #: The calls that need the machine of the container; the engine itself answers the others.
-REACH_MACHINE = frozenset({"signal_stop", "kill", "remove", "logs"})
+REACH_MACHINE = frozenset({"signal_stop", "kill", "remove", "logs", "exec"})
 
 
 class Faults:
@@ -107,6 +109,8 @@ class SimulatedRuntime:
         #: For each container whose end is known: the function that cancels the task that will report it.
         self._ends: dict[Tag, Callable[[], object]] = {}
         self._pulls: SingleFlight[tuple[str, str | None]] = SingleFlight("pull")
+        #: The commands that run in containers.
+        self._sessions: dict[Tag, list[SimulatedExecSession]] = {}
 
     async def create(self, launch: LaunchSpec) -> Created:
         created = await self._call("create", launch.tag, lambda: self.engine.create(launch))
@@ -169,6 +173,9 @@ class SimulatedRuntime:
         for line in await self._call("logs", tag, lambda: self.engine.lines(tag)):
             if line.at > after:
                 yield line
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> SimulatedExecSession:  # noqa: ARG002 - the script decides
+        return await self._call("exec", tag, lambda: self._exec(tag))
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         """None until a container has a script that chooses what it uses."""
@@ -264,6 +271,14 @@ class SimulatedRuntime:
             raise
         self._schedule(tag)
 
+    def _exec(self, tag: Tag) -> SimulatedExecSession:
+        found = self.engine.inspect(tag)
+        if found is None or found.state is not ContainerState.RUNNING:
+            raise ContainerGone(f"the container of {tag} does not run")
+        session = SimulatedExecSession(self.engine.containers[tag].script)
+        self._sessions.setdefault(tag, []).append(session)
+        return session
+
     def _schedule(self, tag: Tag) -> None:
         """Schedule what the container will do."""
         self._schedule_checkpoints()
@@ -302,6 +317,8 @@ class SimulatedRuntime:
             self._report(tag)
 
     def _report(self, tag: Tag) -> None:
+        for session in self._sessions.pop(tag, ()):
+            session.container_ended()
         inspects = self.faults.inspects_deaths and not self.faults.unreachable
         death = DeathReport(tag=tag, found=self.engine.inspect(tag)) if inspects else tag
         for seconds in self.faults.death_delays:

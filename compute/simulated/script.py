@@ -54,6 +54,12 @@ class Script(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkno
     term_checkpoint: str | None = None
     #: Lines that it writes when it starts.
     output: tuple[str, ...] = ()
+    #: Lines that a command of `exec` writes.
+    exec_output: tuple[str, ...] = ()
+    #: The exit code of a command of `exec`.
+    exec_exit_code: ExitCode = 0
+    #: Whether a command of `exec` writes its input back, and runs until its input ends.
+    exec_echoes: bool = False
     #: Names of environment variables whose values it writes when it starts.
     prints_environment: tuple[str, ...] = ()
     #: The duration of a start.

@@ -130,6 +130,7 @@ POLICY = {
     "volumes": [],
     "hostNetwork": False,
     "engineSocket": False,
+    "execAllowed": True,
     "root": True,
     "logDrivers": [],
     "registries": None,

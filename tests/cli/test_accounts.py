@@ -73,7 +73,7 @@ def group(data, group_files):
 
 
 def described(batchq, *words):
-    return json.loads(batchq(*words, "--json"))
+    return json.loads(batchq(*words, "-o", "json"))
 
 
 def test_the_first_user_with_a_key_is_an_admin(data, batchq, capsys):
@@ -114,6 +114,7 @@ def test_only_given_flags_change_settings_and_none_removes_one(group, batchq):
         "volumes": ["/data"],
         "hostNetwork": False,
         "engineSocket": False,
+        "execAllowed": True,
         "root": None,
         "vcpus": 2,
         "memoryMib": None,

@@ -100,7 +100,7 @@ async def test_queue_show_ends_with_the_activity_of_the_queue(busy, capsys):
 
 
 async def test_the_json_of_queue_show_is_the_response_of_aws_operation(busy, capsys):
-    assert await batchq("queue", "show", "default", "--json") == 0
+    assert await batchq("queue", "show", "default", "-o", "json") == 0
 
     assert "activity" not in capsys.readouterr().out
     assert [path for _, path, _ in busy.requests] == ["/v1/describejobqueues"]

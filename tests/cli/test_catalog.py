@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from batchq.cli.catalog_detail import definition_fields, environment_fields, queue_fields
 from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
 from tests.cli.servers import batchq, row
 
@@ -28,7 +29,13 @@ OVERVIEW = overview(
 def definition(name, revision):
     requirements = [{"type": "VCPU", "value": "2"}, {"type": "MEMORY", "value": "64"}]
     properties = {"image": "busybox", "command": ["echo", "hi"], "resourceRequirements": requirements}
-    return {"jobDefinitionName": name, "revision": revision, "type": "container", "containerProperties": properties}
+    return {
+        "jobDefinitionName": name,
+        "revision": revision,
+        "type": "container",
+        "containerProperties": properties,
+        "status": "ACTIVE",
+    }
 
 
 @pytest.fixture
@@ -38,7 +45,9 @@ def catalog(native):
         "/v1/updatejobqueue": {},
         "/v1/batchq/overview": OVERVIEW,
         "/v1/describecomputeenvironments": {
-            "computeEnvironments": [{"computeEnvironmentName": "local", "state": "ENABLED", "status": "VALID"}]
+            "computeEnvironments": [
+                {"computeEnvironmentName": "local", "state": "ENABLED", "status": "VALID", "type": "UNMANAGED"}
+            ]
         },
         "/v1/describejobdefinitions": {"jobDefinitions": [definition("b", 1), definition("a", 1), definition("a", 2)]},
         "/v1/listconsumableresources": {
@@ -51,7 +60,13 @@ def catalog(native):
                 }
             ]
         },
-        "/v1/describeconsumableresource": {"consumableResourceName": "licence", "totalQuantity": 4},
+        "/v1/describeconsumableresource": {
+            "consumableResourceName": "licence",
+            "resourceType": "REPLENISHABLE",
+            "inUseQuantity": 1,
+            "totalQuantity": 4,
+            "availableQuantity": 3,
+        },
     }
     return native
 
@@ -66,7 +81,10 @@ def catalog(native):
         (["env", "list"], ["local\tENABLED\t6.5/8\t512/1024\t0/0\tVALID"]),
         (["def", "list"], [f"{it}\tcontainer\t2\t64\tbusybox\techo hi" for it in ("a:2", "b:1")]),
         (["resource", "list"], ["licence\tREPLENISHABLE\t1\t4"]),
-        (["resource", "show", "licence"], ["consumableResourceName\tlicence", "totalQuantity\t4"]),
+        (
+            ["resource", "show", "licence"],
+            ["resource\tlicence", "type\tREPLENISHABLE", "in use\t1 of 4", "available\t3"],
+        ),
     ],
 )
 async def test_a_line_for_each_resource_is_printed(catalog, capsys, words, lines):
@@ -75,13 +93,18 @@ async def test_a_line_for_each_resource_is_printed(catalog, capsys, words, lines
     assert capsys.readouterr().out.splitlines() == lines
 
 
-async def test_show_prints_each_setting_with_its_path(catalog, capsys):
+async def test_show_prints_a_definition_in_words(catalog, capsys):
     assert await batchq("def", "show", "a") == 0
 
     fields = dict(it.split("\t") for it in capsys.readouterr().out.splitlines())
-    assert fields["revision"] == "2"
-    assert fields["containerProperties.command"] == "echo hi"
-    assert fields["containerProperties.resourceRequirements[0].type"] == "VCPU"
+    assert fields == {
+        "definition": "a:2",
+        "state": "ACTIVE",
+        "type": "container",
+        "image": "busybox",
+        "command": "echo hi",
+        "resources": "2 vCPU, 64 MiB",
+    }
     assert catalog.requests == [("POST", "/v1/describejobdefinitions", {"jobDefinitionName": "a"})]
 
 
@@ -97,7 +120,7 @@ async def test_an_environment_shows_its_machines_of_all_pages_below_its_settings
     assert await batchq("env", "show", "local") == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "computeEnvironmentName\tlocal"
+    assert lines[0] == "environment\tlocal"
     assert [re.sub(r"1970\S+", "1970", line) for line in lines[-2:]] == [
         "machine\tn1\tAWAY\t1970\t6.5/8\t20480/24576\t1/2\t2\ttrain blast",
         "machine\tn2\tREADY\t\t6.5/8\t20480/24576\t1/2\t0\t",
@@ -116,7 +139,7 @@ async def test_the_json_of_an_environment_has_its_machines(two_nodes, capsys):
 
 
 async def test_json_is_the_response_of_aws_operation(catalog, capsys):
-    assert await batchq("queue", "list", "--json") == 0
+    assert await batchq("queue", "list", "-o", "json") == 0
 
     assert json.loads(capsys.readouterr().out) == {"jobQueues": QUEUES}
 
@@ -180,4 +203,49 @@ async def test_an_environment_is_changed_by_the_requests_that_its_flags_need(cat
         ("POST", f"/v1/tags/{arn}", {"tags": {"batchq:label:zone": "a"}}),
         ("DELETE", f"/v1/tags/{arn}?tagKeys=batchq%3Alabel%3Apool&tagKeys=batchq%3Aengine", None),
         ("POST", "/v1/updatecomputeenvironment", {"computeEnvironment": "gpu"} | size),
+    ]
+
+
+def test_members_of_a_queue_an_environment_and_a_definition_have_words():
+    order = [{"order": 2, "computeEnvironment": "arn:b"}, {"order": 1, "computeEnvironment": "arn:x/a"}]
+    limit = {"action": "CANCEL", "maxTimeSeconds": 600, "state": "RUNNABLE", "reason": "MISCONFIGURATION"}
+    queue = QUEUES[0] | {
+        "status": "INVALID",
+        "statusReason": "no environment",
+        "computeEnvironmentOrder": order,
+        "schedulingPolicyArn": "arn:x/fair",
+        "jobStateTimeLimitActions": [limit],
+    }
+    tags = {"batchq:engine": "kubernetes", "batchq:label:pool": "gpu", "team": "a"}
+    environment = {"computeEnvironmentName": "gpu", "state": "ENABLED", "type": "UNMANAGED", "unmanagedvCpus": 8}
+    container = {
+        "name": "app",
+        "image": "busybox",
+        "environment": [{"name": "MODE", "value": "fast"}],
+        "volumes": [{"name": "data", "host": {"sourcePath": "/data"}}],
+        "mountPoints": [{"sourceVolume": "data", "containerPath": "/in", "readOnly": True}],
+    }
+    nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:1", "container": container}]}
+    retry = {"attempts": 3, "evaluateOnExit": [{"action": "EXIT", "onExitCode": "1"}]}
+    gang = {"jobDefinitionName": "gang", "revision": 1, "type": "multinode", "nodeProperties": nodes}
+
+    assert list(queue_fields(queue))[1:] == [
+        ("state", "ENABLED, INVALID: no environment"),
+        ("priority", "1"),
+        ("environments", "a, then arn:b"),
+        ("fair share", "by the scheduling policy fair"),
+        ("time limit", "CANCEL after 10 min 0 s in RUNNABLE for: MISCONFIGURATION"),
+    ]
+    assert list(environment_fields(environment | {"tags": tags}))[2:] == [
+        ("type", "UNMANAGED"),
+        ("vCPUs", "at most 8 for its jobs together"),
+        ("engine", "kubernetes"),
+        ("machines", "with the labels pool=gpu"),
+        ("tags", "team=a"),
+    ]
+    assert list(definition_fields(gang | {"retryStrategy": retry, "timeout": {"attemptDurationSeconds": 60}}))[3:] == [
+        ("nodes", "2, of which 0 is the main node"),
+        ("nodes 0:1", "busybox; MODE=fast; /data:/in:ro"),
+        ("attempts", "at most 3; EXIT if onExitCode is 1"),
+        ("time limit", "1 min 0 s for each attempt"),
     ]

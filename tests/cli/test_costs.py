@@ -45,11 +45,11 @@ async def test_a_job_without_prices_has_empty_amounts(costs, capsys):
 
 
 async def test_a_report_has_a_line_for_each_group(costs, capsys):
-    assert await batchq("cost", "--by", "user", "--since", "2026-11-01T00:00+00:00", "--header") == 0
+    assert await batchq("cost", "--by", "user", "--since", "2026-11-01T00:00+00:00", "-o", "csv") == 0
 
     assert capsys.readouterr().out.splitlines() == [
-        "USER\tTOTAL\tCURRENCY\tGPU\tCOMPUTE\tRUNNING",
-        "ada\t12.50\tEUR\t10.00\t2.50\t1.25",
+        "USER,TOTAL,CURRENCY,GPU,COMPUTE,RUNNING",
+        "ada,12.50,EUR,10.00,2.50,1.25",
     ]
     assert costs.requests == [("POST", "/v1/batchq/costreport", {"by": "USER", "since": 1793491200000})]
 

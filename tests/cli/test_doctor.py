@@ -40,7 +40,7 @@ def test_docker_and_the_cluster_of_one_server_are_both_examined(no_engine, tmp_p
 
 
 def test_the_findings_are_printed_as_json(no_engine, tmp_path, capsys):
-    main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "--json"])
+    main(["doctor", "--data", str(tmp_path), "--url", NO_SERVER, "-o", "json"])
 
     found = json.loads(capsys.readouterr().out)
     assert {"level", "component", "message", "advice"} == found[0].keys()

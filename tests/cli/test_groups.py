@@ -54,6 +54,22 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
     assert (variables["lr"], variables["seed"]) == ("0.01", "3")
 
 
+async def test_groups_and_jobs_are_waited_for_together(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2")
+    await batchq("submit", "busybox", "--name", "alone", *FAILS)
+
+    status, _, printed = await batchq("wait", "fit", "alone")
+
+    assert status == 1
+    assert printed[0] == "batchq: fit: 2 SUCCEEDED, 0 FAILED"
+    assert printed[-1].startswith("batchq: alone FAILED")
+    status, _, printed = await batchq("wait", "fit", "alone", "--any")
+    assert (status, printed) == (
+        2,
+        ["batchq: --any, --fail-fast and -o json take groups or jobs: use one command for each"],
+    )
+
+
 async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "alone", *FAST)
@@ -110,7 +126,7 @@ async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAILS, "--each", "lr=0.1,0.2", "--wait")
 
     _, lines, _ = await batchq("show", "fit")
-    _, document, _ = await batchq("show", "fit", "--json")
+    _, document, _ = await batchq("show", "fit", "-o", "json")
 
     assert lines[0] == "fit  2: 0 succeeded, 2 failed"
     assert sorted(line.split("\t")[1:5] for line in lines[1:]) == [
@@ -125,7 +141,7 @@ async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
     await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2", "--wait")
 
     _, lines, _ = await batchq("show", "fit")
-    _, document, _ = await batchq("show", "fit", "--json")
+    _, document, _ = await batchq("show", "fit", "-o", "json")
 
     assert re.fullmatch(r"CPU time: \d\.\d s of 2 measured jobs", lines[1])
     assert lines[2] == "peak memory of a job: 20 MiB"
@@ -147,7 +163,7 @@ async def test_another_command_of_the_same_name_makes_another_group(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
 
-    _, jobs, _ = await batchq("list", "fit", "--ids")
+    _, jobs, _ = await batchq("list", "fit", "-o", "ids")
 
     assert len(jobs) == 2
 
@@ -178,7 +194,7 @@ async def test_a_name_that_several_jobs_have_means_the_newest(batchq):
     _, (newest,), _ = await batchq("submit", "busybox", "--name", "twice", *LASTS)
 
     _, _, printed = await batchq("show", "twice")
-    _, listed, _ = await batchq("list", "twice", "--ids")
+    _, listed, _ = await batchq("list", "twice", "-o", "ids")
     status, _, refused = await batchq("cancel", "twice", "--yes")
 
     assert printed == [f"batchq: 2 jobs have the name twice; {newest} is the newest"]

@@ -94,7 +94,7 @@ async def test_show_escapes_control_characters(native, capsys):
 async def test_show_as_json_is_the_response(native, capsys):
     native.responses[PATH] = {"job": DETAIL}
 
-    assert await batchq("show", JOB, "--json") == 0
+    assert await batchq("show", JOB, "-o", "json") == 0
     assert json.loads(capsys.readouterr().out) == {"job": DETAIL}
 
     assert await batchq("show", JOB, "--query", "job.attempts[0].exitCode") == 0

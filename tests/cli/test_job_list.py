@@ -14,7 +14,8 @@ from batchq.domain.times import milliseconds
 from tests.cli.responses import AT, explanation, stop_order
 from tests.cli.servers import batchq, ended, job_id, row
 
-UNFINISHED = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"]
+WAITING, ACTIVE = ["SUBMITTED", "PENDING", "RUNNABLE"], ["STARTING", "RUNNING"]
+UNFINISHED = [*WAITING, *ACTIVE]
 FIRST, SECOND = job_id("8f2c51a7"), job_id("77ab01c9")
 WHY = explanation("Next in queue default: needs 4 vCPUs, 1.5 of 8 are free.")
 
@@ -28,8 +29,9 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
 
     assert await batchq("list") == 0
 
-    unfinished, recent = native.listed
-    assert unfinished == {"mine": True, "explain": True, "jobStatuses": UNFINISHED, "maxResults": 100}
+    *unfinished, recent = native.listed
+    assert [it.pop("jobStatuses") for it in unfinished] == [ACTIVE, WAITING]
+    assert unfinished == [{"mine": True, "explain": True, "maxResults": 100}] * 2
     assert ms(minutes=61) < recent.pop("endedAfter") < ms(minutes=59)
     assert recent == {"mine": True, "explain": True, "jobStatuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
     lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
@@ -39,6 +41,15 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
     ]
     assert lines[0][6] == WHY["sentence"]
     assert lines[1][5] == quantities.iso_text(quantities.local_time(native.rows[1]["stoppedAt"]))
+
+
+async def test_running_jobs_are_first_and_a_limit_leaves_out_waiting_ones(native, capsys):
+    native.rows = [row("waits", "RUNNABLE"), row("runs", "RUNNING", jobId=SECOND)]
+
+    assert await batchq("list", "--limit", "1", "-o", "ids") == 0
+    assert await batchq("list", "-a", "--columns", "name") == 0
+
+    assert capsys.readouterr().out.splitlines() == [SECOND, "runs", "waits"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +118,7 @@ async def test_all_pages_are_read_up_to_the_limit(native, capsys):
     native.rows = [row(jobId=job_id("8f2c51a7", number)) for number in range(10)]
     native.page_size = 3
 
-    assert await batchq("list", "-a", "--limit", "7", "--ids") == 0
+    assert await batchq("list", "-a", "--limit", "7", "-o", "ids") == 0
 
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [it["jobId"] for it in native.rows[:7]]
@@ -124,7 +135,7 @@ async def test_no_match_is_a_remark_on_stderr(native, capsys):
 async def test_json_is_the_response_of_the_api(native, capsys):
     native.rows = [row()]
 
-    assert await batchq("list", "-a", "--json") == 0
+    assert await batchq("list", "-a", "-o", "json") == 0
 
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"jobs": native.rows, "complete": True}
@@ -136,7 +147,7 @@ async def test_the_reason_is_compared_by_the_command(native, capsys):
         row(status="FAILED", jobId=SECOND, statusReason="too hot"),
     ]
 
-    assert await batchq("list", "-t", "F", "--reason", "outofmemory", "--ids") == 0
+    assert await batchq("list", "-t", "F", "--reason", "outofmemory", "-o", "ids") == 0
 
     assert capsys.readouterr().out.splitlines() == [FIRST]
 
@@ -159,7 +170,7 @@ async def test_each_printed_reason_selects_its_group(native, capsys):
 
     assert len(printed) == len(native.rows)
     assert [await groups("--reason", it) for it in printed] == [[it] for it in printed]
-    await batchq("list", "-a", "--reason", "EXIT CODE 1", "--json")
+    await batchq("list", "-a", "--reason", "EXIT CODE 1", "-o", "json")
     (found,) = json.loads(capsys.readouterr().out)["jobs"]
     assert found["exitCode"] == 1
 
@@ -167,7 +178,7 @@ async def test_each_printed_reason_selects_its_group(native, capsys):
 async def test_a_reason_is_searched_beyond_the_printed_jobs(native, capsys):
     native.rows = [row(status="FAILED", jobId=job_id("8f2c51a7", at), statusReason=f"r{at}") for at in range(300)]
 
-    assert await batchq("list", "-a", "--reason", "r29", "--reason", "r299", "--limit", "1", "--ids") == 0
+    assert await batchq("list", "-a", "--reason", "r29", "--reason", "r299", "--limit", "1", "-o", "ids") == 0
 
     shown = capsys.readouterr()
     assert (shown.out.split(), "more jobs may match" in shown.err) == ([job_id("8f2c51a7", 29)], True)
@@ -177,15 +188,15 @@ async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
     states = ["RUNNING", "FAILED", "FAILED"]
     native.rows = [row("sim", it, jobId=job_id("2", at)) for at, it in enumerate(states)] + [row("train")]
 
-    assert await batchq("list", "-a", "--group-by", "name", "--header") == 0
+    assert await batchq("list", "-a", "--group-by", "name", "-o", "csv") == 0
 
-    assert capsys.readouterr().out.splitlines() == ["NAME\tjobs\tRUNNING\tFAILED", "sim\t3\t1\t2", "train\t1\t1\t0"]
+    assert capsys.readouterr().out.splitlines() == ["NAME,jobs,RUNNING,FAILED", "sim,3,1,2", "train,1,1,0"]
 
 
 async def test_groups_are_printed_as_json(native, capsys):
     native.rows = [row("sim", "FAILED")]
 
-    assert await batchq("list", "-a", "--group-by", "name", "--json") == 0
+    assert await batchq("list", "-a", "--group-by", "name", "-o", "json") == 0
 
     assert json.loads(capsys.readouterr().out) == {"groups": [{"group": "sim", "jobs": 1, "FAILED": 1}]}
 
@@ -193,7 +204,7 @@ async def test_groups_are_printed_as_json(native, capsys):
 async def test_the_limit_is_that_of_both_searches_together(native, capsys):
     native.rows = [row(jobId=FIRST), row(status="FAILED", jobId=SECOND, stoppedAt=ms(minutes=3))]
 
-    assert await batchq("list", "--limit", "1", "--ids") == 0
+    assert await batchq("list", "--limit", "1", "-o", "ids") == 0
 
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [FIRST]
@@ -247,10 +258,10 @@ async def test_the_columns_are_those_of_the_flag_or_of_the_config_file(native, c
     config = tmp_path / "config.toml"
     config.write_text('[defaults]\ncolumns = "name,job"\n')
 
-    assert await batchq("list", "-a", "--columns", "exit,owner,Name", "--header") == 0
+    assert await batchq("list", "-a", "--columns", "exit,owner,Name", "-o", "csv") == 0
     assert await batchq("list", "-a", "-C", str(config)) == 0
 
-    assert capsys.readouterr().out.splitlines() == ["EXIT\tOWNER\tNAME", "3\tada\ttrain", f"train\t{FIRST}"]
+    assert capsys.readouterr().out.splitlines() == ["EXIT,OWNER,NAME", "3,ada,train", f"train\t{FIRST}"]
 
 
 @pytest.mark.process

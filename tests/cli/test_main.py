@@ -159,7 +159,7 @@ def test_the_help_of_each_command_is_printed(capsys, name):
         (["cancle"], "unknown command 'cancle'; did you mean 'cancel'? see batchq --help"),
         (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq cancel --help"),
         (["cancel", "--dry-rum"], "unrecognized arguments: --dry-rum; did you mean '--dry-run'? see batchq cancel"),
-        (["cancel", "--jsn=1"], "unrecognized arguments: --jsn=1; did you mean '--json'? see batchq cancel"),
+        (["cancel", "--reson=1"], "unrecognized arguments: --reson=1; did you mean '--reason'? see batchq cancel"),
         (["user", "frob"], "unknown command 'frob'; see batchq user --help"),
         (["user", "remov"], "unknown command 'remov'; see batchq user --help"),
         (["user", "lst"], "unknown command 'lst'; did you mean 'list'? see batchq user --help"),

@@ -23,10 +23,10 @@ def file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def settings(capsys):
-    """What `batchq settings --json` prints."""
+    """What `batchq settings -o json` prints."""
 
     def printed(*flags):
-        assert main(["settings", "--json", *flags]) == 0
+        assert main(["settings", "-o", "json", *flags]) == 0
         return json.loads(capsys.readouterr().out)["settings"]
 
     return printed

@@ -103,7 +103,22 @@ async def test_the_maximum_number_of_ids_is_sent(server):
     assert len(json.dumps(server.requests[0][1])) < BODY_LIMIT
 
 
-HABITS = ["-n", "-u", "-A", "-q", "-t", "-w", "--state", "--signal", "--grace", "--reason", "--json", "-Q", "--dry-run"]
+HABITS = [
+    "-n",
+    "-u",
+    "-A",
+    "-q",
+    "-t",
+    "-w",
+    "--state",
+    "--signal",
+    "--grace",
+    "--reason",
+    "-o",
+    "json",
+    "-Q",
+    "--dry-run",
+]
 MORE = ["all", "-C", "--config", "--", "-", "", ",", ARRAY, f"{GANG}#0", "\0", "\udcff", "-h", "--help=", "%s", "{0}"]
 WORDS = st.sampled_from([*HABITS, *MORE]) | st.text(max_size=8)
 

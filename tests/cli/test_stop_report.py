@@ -127,7 +127,7 @@ async def test_an_earlier_order_is_named_with_its_author_and_time(server, capsys
 async def test_json_prints_the_whole_response(server, capsys, jobs):
     server.jobs = jobs
 
-    await batchq("cancel", ARRAY, "--json")
+    await batchq("cancel", ARRAY, "-o", "json")
 
     counts = {it["outcome"]: 1 for it in jobs}
     assert json.loads(capsys.readouterr().out) == {"jobs": jobs, "counts": counts, "dryRun": False}
@@ -221,7 +221,7 @@ async def test_output_that_cannot_be_written_is_reported(server):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("more", [[], ["-o", "json"]])
 async def test_a_closed_pipe_does_not_end_the_command(server, more):
     server.jobs = [job("CANCELLED")] * 3000 + [job("NOT_FOUND")]
 

@@ -13,10 +13,12 @@ from batchq.cli import output, quantities
 from batchq.cli.output import uses_color
 from batchq.cli.tables import Column, add_output_flags, print_list
 from batchq.domain.times import milliseconds
+from batchq.errors import UsageError
 
+LONG_NAME = "a name, that is longer than it should be"
 ROWS = [
-    {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING"},
-    {"id": "77ab01c9-0000", "name": "a name that is longer than it should be", "status": "FAILED"},
+    {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING", "cpu": 9},
+    {"id": "77ab01c9-0000", "name": LONG_NAME, "status": "FAILED", "cpu": 10},
 ]
 LINES = ["\t".join(it[key] for key in ("id", "status", "name")) for it in ROWS]
 COLUMNS = [
@@ -46,7 +48,9 @@ def output_flags(*flags):
 
 
 def print_rows(*flags, rows=ROWS):
-    print_list(output_flags(*flags), {"jobs": rows}, rows, COLUMNS)
+    print_list(
+        output_flags(*flags), {"jobs": rows}, rows, COLUMNS, more=[Column(title="CPU", full=lambda it: str(it["cpu"]))]
+    )
 
 
 def shown(*flags, **more):
@@ -60,7 +64,7 @@ def test_a_table_is_cut_to_the_width_of_the_terminal():
     assert [it.rstrip() for it in shown("--color", "never").splitlines()] == [
         "JOB       STATE    NAME",
         "8f2c51a7  RUNNING  train",
-        "77ab01c9  FAILED   a name that is longe…",
+        "77ab01c9  FAILED   a name, that is long…",
     ]
 
 
@@ -75,14 +79,42 @@ def test_a_terminal_shows_colours_and_no_color_removes_them(monkeypatch):
     ("flags", "lines"),
     [
         ([], LINES),
-        (["--header"], ["JOB\tSTATE\tNAME", *LINES]),
+        (["--columns", "name,job"], [f"{it['name']}\t{it['id']}" for it in ROWS]),
+        (["--sort", "name"], [LINES[1], LINES[0]]),
+        (["--sort", "cpu:desc"], [LINES[1], LINES[0]]),
+        (["-o", "ids"], [it["id"] for it in ROWS]),
+        (["-o", "jsonl", "--sort", "job"], [json.dumps(ROWS[1]), json.dumps(ROWS[0])]),
+        (["-o", "csv"], ["JOB,STATE,NAME", "8f2c51a7-0000,RUNNING,train", f'77ab01c9-0000,FAILED,"{LONG_NAME}"']),
+        (["-o", "table", "--columns", "job,name"], ["JOB       NAME", "8f2c51a7  train", f"77ab01c9  {LONG_NAME}"]),
+        (
+            ["-o", "wide"],
+            [
+                f"JOB            STATE    NAME{' ' * 38}CPU",
+                f"8f2c51a7-0000  RUNNING  train{' ' * 37}9",
+                f"77ab01c9-0000  FAILED   {LONG_NAME}  10",
+            ],
+        ),
         (["--color", "always"], [LINES[0], LINES[1].replace("FAILED", "\x1b[31mFAILED\x1b[0m")]),
     ],
 )
 def test_a_pipe_gets_whole_values_between_tabs(capsys, flags, lines):
     print_rows(*flags)
 
-    assert capsys.readouterr().out.splitlines() == lines
+    assert [it.rstrip() for it in capsys.readouterr().out.splitlines()] == [it.rstrip() for it in lines]
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (["--sort", "colour"], "unknown column 'colour'; the columns are job, state, name, cpu"),
+        (["--columns", "colour"], "unknown column 'colour'; the columns are job, state, name, cpu"),
+        (["--sort", "name:down"], "--sort name:down: the order is asc or desc"),
+        (["-o", "csv", "--query", "jobs"], "--query prints JSON: it excludes -o csv"),
+    ],
+)
+def test_invalid_columns_and_forms_are_refused(flags, why):
+    with pytest.raises(UsageError, match=why):
+        print_rows(*flags)
 
 
 def test_control_and_direction_characters_are_escaped():

@@ -205,8 +205,8 @@ async def test_bash_completes_commands_and_values(native, tmp_path):
         ("prepared\r\n", ""),
         ("ready> ", "batchq sho\t"),
         ("show ", "8f\t"),
-        ("8f2c51a7 ", "--jso\t"),
-        ("--json ", "\x15exit\n"),
+        ("8f2c51a7 ", "--quer\t"),
+        ("--query ", "\x15exit\n"),
     ]
 
     shown = await session("bash", "--norc", "-i", steps=steps, PATH=f"{tmp_path}:{os.environ['PATH']}", PS1="ready> ")

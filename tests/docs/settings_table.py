@@ -18,6 +18,7 @@ PAGES = {
     "network": "networks.md",
     "container_runtime": "engines.md#oci-runtimes",
     "engine_socket": "engines.md#the-engines-socket-in-jobs",
+    "exec_sessions": "command-line.md#run-a-command-in-a-job",
     "prices": "cost.md",
     "metrics_token_file": "monitoring.md",
     "s3_root": "sagemaker.md",

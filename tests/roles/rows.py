@@ -290,6 +290,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("DescribeLogGroups", ""): Row(cells=ALL, request=lambda _: logs("DescribeLogGroups")),
     ("GetJobHistory", ""): _get("/history"),
     ("GetJobLog", ""): _get("/log", "ran"),
+    ("ExecJob", ""): _get("/exec"),
     ("ListEvents", "all"): _reach(
         lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"), "ran", revealed=lambda it: it.job
     ),

@@ -51,8 +51,8 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
             "batchq: there is no account root\n",
         )
         ada = key_of(batchq("key", "create", "--user", "ada", *there, key=cora))
-        described = batchq("whoami", "--json", *there, key=ada)
-        listed = batchq("user", "list", "--json", *there, key=cora)
+        described = batchq("whoami", "-o", "json", *there, key=ada)
+        listed = batchq("user", "list", "-o", "json", *there, key=cora)
         forbidden = batchq("user", "list", *there, key=ada)
 
         made = service.client(key=ada)
@@ -109,7 +109,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         eve.terminate_job(jobId=job, reason="not hers")
 
         def audit(user, *words):
-            return records(batchq("audit", "--json", *words, *there, key=group[user]))
+            return records(batchq("audit", "-o", "json", *words, *there, key=group[user]))
 
         of_ada = [
             ("ada", "RegisterJobDefinition", "job-definition/a"),
@@ -135,11 +135,11 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         service.start()
         assert audit("amy") == everything, "records of the files are ingested once"
         batchq("user", "delete", "eve", "--data", data)
-        beside = records(batchq("audit", "--json", "--data", data))
-    at_rest = records(batchq("audit", "--json", "--data", data, "--since", "2026-01-01"))
+        beside = records(batchq("audit", "-o", "json", "--data", data))
+    at_rest = records(batchq("audit", "-o", "json", "--data", data, "--since", "2026-01-01"))
     assert beside == [*everything, (machine_user(), "DeleteUser", "user/eve")]
     assert at_rest == beside
-    assert records(batchq("audit", "--json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
+    assert records(batchq("audit", "-o", "json", "--data", data, "--job", job)) == [*of_ada[1:], of_amy[1]]
 
 
 def test_without_authentication_the_user_of_the_server_is_recorded(tmp_path, batchq):
@@ -149,7 +149,7 @@ def test_without_authentication_the_user_of_the_server_is_recorded(tmp_path, bat
         assert main(["user", "add", "amy", "--role", "admin", "--data", str(service.data)]) == 0
         batchq("whoami", "--url", service.url)
 
-        assert records(batchq("audit", "--json", "--url", service.url)) == [
+        assert records(batchq("audit", "-o", "json", "--url", service.url)) == [
             (machine_user(), "CreateSchedulingPolicy", "scheduling-policy/fair"),
             (machine_user(), "CreateUser", "user/amy"),
         ]

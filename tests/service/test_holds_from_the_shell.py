@@ -37,7 +37,7 @@ def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit, mon
     first = batchq("hold", "train", "--reason", "no data yet")
     assert first.startswith(f"{held}  held since ")
     assert first.endswith(", until batchq release  train (PENDING)\n")
-    assert batchq("list", "--held", "--ids") == f"{held}\n"
+    assert batchq("list", "--held", "-o", "ids") == f"{held}\n"
     assert "hold\theld by" in batchq("show", "train")
     assert "no data yet" in batchq("show", "train")
     assert batchq("hold", "train", "--reason", "another")[:80] == first[:80]  # the first hold stands
@@ -46,7 +46,7 @@ def test_a_queued_job_is_held_listed_and_released(simulated, batchq, submit, mon
     assert batchq("release", held[:8]) == f"{held}  released  train (PENDING)\n"
     for command in ("release", "resume"):
         assert batchq(command, held[:8]) == f"{held}  was not held  train (PENDING)\n"
-    assert batchq("list", "--held", "--ids") == ""
+    assert batchq("list", "--held", "-o", "ids") == ""
 
     refused, error = batchq("hold", before, held, status=1, errors=True)
     assert refused.startswith(f"{held}  held since")
@@ -122,15 +122,15 @@ def test_a_job_that_does_not_exist_is_refused_in_text_and_json(batchq, command):
     _, error = batchq(command, UNKNOWN, status=1, errors=True)
     assert error == f"batchq: {UNKNOWN}  not found.\n"
 
-    printed = json.loads(batchq(command, UNKNOWN, "--json", status=1))
+    printed = json.loads(batchq(command, UNKNOWN, "-o", "json", status=1))
     assert printed == {"jobs": [], "errors": [{"jobId": UNKNOWN, "error": f"Job {UNKNOWN} not found."}]}
 
 
 def test_json_conforms_to_the_description_of_the_api(simulated, batchq, submit):
     job = submit(TRAINER, *TAGS, "--after", submit(TRAINER))
 
-    held = json.dumps(json.loads(batchq("hold", job, "--json"))["jobs"][0])
-    listed = batchq("checkpoints", job, "--json")
+    held = json.dumps(json.loads(batchq("hold", job, "-o", "json"))["jobs"][0])
+    listed = batchq("checkpoints", job, "-o", "json")
 
     assert difference(("POST", "/v1/batchq/jobs/{job}/hold", ""), 200, "application/json", held) == ""
     assert difference(("GET", "/v1/batchq/jobs/{job}/checkpoints", ""), 200, "application/json", listed) == ""

@@ -138,7 +138,7 @@ def jobs(shared):
 def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route):
     ok, bad = jobs
 
-    printed = batchq(*(it.format(ok=ok, bad=bad) for it in words), "--json")
+    printed = batchq(*(it.format(ok=ok, bad=bad) for it in words), "-o", "json")
 
     assert difference((*route, ""), 200, "application/json", printed) == ""
 
@@ -146,13 +146,13 @@ def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route)
 def test_a_job_is_found_by_prefix_and_name(batchq, jobs):
     name, job_id = next(iter(jobs.items()))
 
-    assert batchq("list", job_id[:8], "--ids") == batchq("list", name, "--ids") == f"{job_id}\n"
+    assert batchq("list", job_id[:8], "-o", "ids") == batchq("list", name, "-o", "ids") == f"{job_id}\n"
 
 
 def test_the_latest_job_is_found_by_at(shared, batchq, own_name):
     job_id = submit_script(shared, Script(seconds=0), own_name)
 
-    assert batchq("list", "@", "--ids") == f"{job_id}\n"
+    assert batchq("list", "@", "-o", "ids") == f"{job_id}\n"
 
 
 def test_wait_ends_with_the_exit_code_of_the_job(batchq, jobs):
@@ -174,4 +174,4 @@ def test_a_strict_command_refuses_a_job_that_no_environment_can_hold(batchq_line
     _, printed = batchq_lines("submit", "busybox", "--name", own_name, "--memory", "9000g", "--strict", status=1)
 
     assert "Cannot start: requires 9,000 GiB of memory" in printed[-1]
-    assert batchq_lines("list", "-n", own_name, "--ids")[0] == []
+    assert batchq_lines("list", "-n", own_name, "-o", "ids")[0] == []

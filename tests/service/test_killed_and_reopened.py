@@ -172,9 +172,9 @@ def describe(service, jobs):
             ]
             for it in streams
         ],
-        "audit": run("audit", "--json", "--url", service.url),
-        "users": run("user", "list", "--json", "--data", service.data),
-        "accounts": run("account", "list", "--json", "--data", service.data),
+        "audit": run("audit", "-o", "json", "--url", service.url),
+        "users": run("user", "list", "-o", "json", "--data", service.data),
+        "accounts": run("account", "list", "-o", "json", "--data", service.data),
         "keys": run("key", "list", "--data", service.data),
         "health": {name: it for name, it in service.health().items() if name not in {"now", "eventLoop"}},
     }

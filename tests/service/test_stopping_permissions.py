@@ -77,12 +77,12 @@ def stopped(lab, jobs):
 def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, caller):
     caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
 
-    seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "--json").out))
+    seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "-o", "json").out))
     orders = [it["stopOrder"] for it in seen["history"] if "stopOrder" in it]
     assert {(it["kind"], it["user"], it["reason"]) for it in orders} == {("TERMINATE", "cora", "too hot")}
     again = caller("ada", "terminate", jobs["ada"]).out
     assert any("by cora ('too hot')" in line or "is already FAILED" in line for line in again)
-    assert caller("eve", "history", jobs["ada"], "--json").status != 0
+    assert caller("eve", "history", jobs["ada"], "-o", "json").status != 0
 
 
 @pytest.mark.fault("SE08")

@@ -13,6 +13,7 @@ from batchq.domain.job import Job
 from batchq.domain.machines import Machine
 from batchq.domain.use import Use
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StoreFailed
+from batchq.ports.exec_session import ExecCommand, ExecSession
 from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.logs import LogLine
 from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
@@ -129,6 +130,9 @@ class RuntimeProxy:
 
     async def survey(self) -> tuple[Inspection, ...]:
         return await self.call("survey", None, self.runtime.survey)
+
+    async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
+        return await self.call("exec", tag, lambda: self.runtime.exec(tag, command))
 
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         """Measuring is no call of the engine, so `call` does not pass it."""

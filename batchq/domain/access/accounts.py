@@ -83,6 +83,8 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log_drivers: tuple[str, ...] = ()
     #: Registries of images, each with or without a path; None: all but those on loopback or link-local addresses.
     registries: tuple[str, ...] | None = None
+    #: Whether users may run commands in containers that run already.
+    exec_allowed: bool = True
 
     @property
     def permits_root(self) -> bool:

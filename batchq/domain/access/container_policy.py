@@ -82,6 +82,21 @@ def require_allowed_authors(work: Nodes, policies: AuthorPolicies) -> None:
         raise Invalid(why)
 
 
+def exec_refusal(work: Nodes, policy: ContainerPolicy, account: AccountName, *, is_own: bool) -> str | None:
+    """Why a user of this account may not run commands in the containers of a running job; None if the user may.
+
+    The policy of another account may have permitted the containers, so this one must permit them too. `is_own`: the
+    user started them, and without root's rights if the policy denies these.
+    """
+    if not policy.exec_allowed:
+        return f"Commands in running containers are not allowed to account {account}."
+    specs = tuple(containers_of(work))
+    if not is_own and not policy.permits_root and any(spec.user is None for spec in specs):
+        return f"Commands as the user of an image, who may be root, are not allowed to account {account}."
+    refusals = (why for spec in specs for why in _beyond(spec, policy))
+    return next((f"{why} to account {account}." for why in refusals), None)
+
+
 def author_refusal(work: Nodes, policies: AuthorPolicies) -> str | None:
     """Why the authors of a job may not run its containers; None if each of them may."""
     return next((why for author, policy in policies for why in _against_author(work, author, policy)), None)

@@ -20,6 +20,8 @@ class PolicyResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     registries: tuple[str, ...] | None
     vcpus: float | None
     memory_mib: int | None
+    #: Whether users may run commands in containers of running jobs.
+    exec_allowed: bool
 
 
 class LimitsResponse(Struct, frozen=True, kw_only=True, rename="camel"):
