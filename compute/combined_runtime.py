@@ -2,7 +2,8 @@
 
 A survey asks each runtime for its containers, its machines and the identity of its engine. A runtime that does not
 reply to all of that is silent until a later survey: its containers are in no survey, its machines do not answer, and
-its replies prove no absence. The names of all machines must be different.
+its replies prove no absence. A survey waits only briefly for a silent runtime, which may hang until the timeout of its
+calls. The names of all machines must be different.
 """
 
 import asyncio
@@ -36,6 +37,7 @@ from batchq.ports.runtime import (
 log = logging.getLogger(__name__)
 
 OPEN_TIMEOUT = 5.0  # seconds for which a subscription waits for the runtimes that do not answer
+SILENT_TIMEOUT = 1.0  # seconds for which a survey waits for a runtime that was silent before
 REOPEN_PAUSE = 1.0  # seconds before the next try to subscribe to one of them
 
 
@@ -52,6 +54,8 @@ class Member(Struct, kw_only=True, eq=False):
     identity: RuntimeIdentity | None = None
     #: Whether its silence has been logged.
     is_logged: bool = False
+    #: The survey of a silent engine, which may last longer than that of the others; None: it does not run.
+    probe: "asyncio.Task[tuple[Inspection, ...]] | None" = None
 
     async def survey(self) -> tuple[Inspection, ...]:
         """Survey the engine, and store its machines and its identity. Raises RuntimeUnknown."""
@@ -147,7 +151,7 @@ class CombinedRuntime:
 
     async def survey(self) -> tuple[Inspection, ...]:
         recent, self._created = self._created, set()
-        replies = await asyncio.gather(*(member.survey() for member in self._members), return_exceptions=True)
+        replies = await asyncio.gather(*(self._survey_of(member) for member in self._members), return_exceptions=True)
         listed: dict[Tag, Member] = {}
         found: list[Inspection] = []
         for member, reply in zip(self._members, replies, strict=True):
@@ -163,6 +167,30 @@ class CombinedRuntime:
         kept |= recent | self._created
         self._containers = {tag: member for tag, member in self._containers.items() if tag in kept} | listed
         return tuple(found)
+
+    async def _survey_of(self, member: Member) -> tuple[Inspection, ...]:
+        """Survey one engine. Raises RuntimeUnknown, after SILENT_TIMEOUT if the engine did not reply before.
+
+        The survey of a silent engine continues after that. Its late reply is not used, because containers may have been
+        created since it began: the engine is surveyed again.
+        """
+        if not member.is_logged:
+            return await member.survey()
+        is_new = member.probe is None
+        if member.probe is None:
+            member.probe = asyncio.create_task(member.survey(), name=f"survey of {member.name}")
+            member.probe.add_done_callback(lambda done: done.cancelled() or done.exception())  # it counts as retrieved
+        probe = member.probe
+        timeout = asyncio.ensure_future(self._clock.sleep(SILENT_TIMEOUT))
+        try:
+            await asyncio.wait((probe, timeout), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timeout.cancel()
+        if not probe.done():
+            raise RuntimeUnreachable(f"container engine {member.name} does not reply")
+        member.probe = None
+        found = probe.result()
+        return found if is_new else await member.survey()
 
     async def machines(self) -> tuple[Machine, ...]:
         """The machines as of the last survey."""
@@ -215,6 +243,10 @@ class CombinedRuntime:
                 future.cancel()
 
     async def close(self) -> None:
+        probes = [member.probe for member in self._members if member.probe is not None]
+        for probe in probes:
+            probe.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
         await asyncio.gather(*(member.runtime.close() for member in self._members))
 
     async def _follow(self, member: Member, queue: EventQueue, opened: "asyncio.Future[None]") -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
+from batchq.api.batch.eks_configuration import EksConfiguration, engine_tag
 from batchq.api.batch.validation import (
     Integer,
     NameList,
@@ -23,6 +24,7 @@ from batchq.api.batch.validation import (
 from batchq.api.http.page_tokens import page_of_entries
 from batchq.api.operations.parts import Parts, ServerLimits
 from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
 from batchq.errors import Invalid
 
@@ -35,7 +37,9 @@ DOCUMENT_MEMBERS = {
     "updatePolicy",
     "context",
     "ecsSettings",
+    "eksConfiguration",
 }
+OMITTED_IF_EMPTY = {"serviceRole", "eksConfiguration"}
 FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
 NOT_ON_FARGATE = (
     "allocationStrategy",
@@ -193,7 +197,7 @@ class CreateComputeEnvironment(WireModel):
     computeResources: ComputeResource | None = None
     serviceRole: Text | None = None
     tags: Tags | None = None
-    eksConfiguration: Unsupported | None = None
+    eksConfiguration: EksConfiguration | None = None
     context: Text | None = None
     ecsSettings: EcsSettings | None = None
 
@@ -222,13 +226,14 @@ class DescribeComputeEnvironments(WireModel):
 
 async def create_compute_environment(parts: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
+    engine = engine_tag(body.eksConfiguration, body.tags or {}, parts.limits.kubernetes_namespace)
     document = compute_environment_document(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
         max_millicpus=capacity_millicpus(document, parts.limits),
         document=json.dumps(document),
-        tags=validation.validated_tags(body.tags),
+        tags=merge_pairs(validation.validated_tags(body.tags), engine),
         created_at=parts.clock.now(),
     )
     return _name_and_arn(await parts.catalog.compute_environments.create(environment, caller=request.caller), request)
@@ -281,7 +286,6 @@ def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
 
 def compute_environment_document(given: CreateComputeEnvironment) -> Document:
     """The document that is stored for a new environment. Raises Invalid."""
-    validation.refuse_unsupported({"eksConfiguration": given.eksConfiguration}, validation.KUBERNETES)
     if given.type == "MANAGED":
         _check_managed(given.computeResources, given.unmanagedvCpus)
     return _document_members(given)
@@ -326,24 +330,26 @@ def is_fargate(environment: ComputeEnvironment) -> bool:
 
 def compute_environment_detail(environment: ComputeEnvironment, arns: BatchArns) -> dict[str, object]:
     """AWS: the status becomes VALID after a while, when there is a cluster. Here it always is VALID."""
+    document = json.loads(environment.document)
+    is_eks = "eksConfiguration" in document
     return {
         "computeEnvironmentName": environment.name,
         "computeEnvironmentArn": arns.environment(environment.name),
-        "ecsClusterArn": arns.cluster(environment.name),
+        **({} if is_eks else {"ecsClusterArn": arns.cluster(environment.name)}),
         "uuid": str(uuid5(NAMESPACE_URL, environment.name)),
         "state": environment.state.value,
         "status": "VALID",
         "statusReason": "ComputeEnvironment Healthy",
-        "containerOrchestrationType": "ECS",
+        "containerOrchestrationType": "EKS" if is_eks else "ECS",
         "tags": dict(environment.tags),
         "type": "UNMANAGED",
-        **json.loads(environment.document),
+        **document,
     }
 
 
 def _document_members(given: CreateComputeEnvironment | UpdateComputeEnvironment) -> Document:
     members = given.model_dump(mode="json", include=DOCUMENT_MEMBERS, exclude_none=True)
-    return {member: value for member, value in members.items() if member != "serviceRole" or value}
+    return {member: value for member, value in members.items() if member not in OMITTED_IF_EMPTY or value}
 
 
 def _check_managed(resources: ComputeResource | None, unmanaged: int | None) -> None:

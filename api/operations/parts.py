@@ -46,6 +46,8 @@ class ServerLimits(Struct, frozen=True, kw_only=True):
     privileged: bool
     #: The folder of the server with a folder for each bucket; None: S3 URIs are refused.
     s3_root: Path | None
+    #: The namespace of the jobs on Kubernetes; None: the server has no cluster.
+    kubernetes_namespace: str | None = None
 
 
 class BatchCalls(Protocol):

@@ -1,11 +1,13 @@
 """Findings about what the server runs on: the container engine, the data directory, the disk, and the clocks."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from batchq.doctor.facts import (
     ClusterFacts,
     DatabaseFacts,
     DiskSpace,
+    EngineFacts,
     Facts,
     FileFacts,
     Finding,
@@ -58,16 +60,17 @@ ROOT = 0  # uid
 MAX_CLOCK_DIFFERENCE = timedelta(seconds=5)
 
 
-def engine_findings(engine: RuntimeFacts | ClusterFacts | UnavailableRuntime | None) -> Findings:
-    match engine:
-        case None:
-            yield ok(ENGINE, "not examined: containers are simulated, or the cluster is not in the settings")
-        case UnavailableRuntime():
-            yield _unavailable(engine)
-        case RuntimeFacts():
-            yield from _available(engine)
-        case ClusterFacts():
-            yield from _cluster(engine)
+def engine_findings(engines: Sequence[EngineFacts]) -> Findings:
+    if not engines:
+        yield ok(ENGINE, "not examined: containers are simulated, or the cluster is not in the settings")
+    for engine in engines:
+        match engine:
+            case UnavailableRuntime():
+                yield _unavailable(engine)
+            case RuntimeFacts():
+                yield from _available(engine)
+            case ClusterFacts():
+                yield from _cluster(engine)
 
 
 def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findings:
@@ -289,12 +292,12 @@ def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Findi
 
 
 def _engine_clock(facts: Facts) -> Findings:
-    offset = facts.engine.clock_offset if isinstance(facts.engine, RuntimeFacts | ClusterFacts) else None
-    if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
-        message = (
-            f"the engine's clock is {_difference(timedelta(seconds=offset))} this machine's: times of jobs are wrong"
-        )
-        yield warning(CLOCK, message, "Synchronize both clocks by NTP.")
+    for engine in facts.engines:
+        offset = None if isinstance(engine, UnavailableRuntime) else engine.clock_offset
+        if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
+            difference = _difference(timedelta(seconds=offset))
+            message = f"the engine's clock is {difference} this machine's: times of jobs on {engine.address} are wrong"
+            yield warning(CLOCK, message, "Synchronize both clocks by NTP.")
 
 
 def _server_clock(facts: Facts) -> Findings:

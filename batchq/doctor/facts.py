@@ -104,6 +104,9 @@ class ClusterFacts(Struct, frozen=True, kw_only=True):
     clock_offset: float | None = None
 
 
+EngineFacts = RuntimeFacts | ClusterFacts | UnavailableRuntime
+
+
 class FileFacts(Struct, frozen=True, kw_only=True):
     """A file or directory of the data directory."""
 
@@ -209,8 +212,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     version: str
     #: The bytes of disk space that must stay free (`--min-free-mib`).
     min_free_bytes: int
-    #: None if containers are only simulated.
-    engine: RuntimeFacts | ClusterFacts | UnavailableRuntime | None
+    #: The examined container engines; empty if containers are only simulated.
+    engines: tuple[EngineFacts, ...]
     store: StoreFacts
     #: None if no job with checkpoints has started yet.
     checkpoints: CheckpointFacts | None = None

@@ -32,7 +32,7 @@ MAX_LISTED = 5
 def all_findings(facts: Facts) -> tuple[Finding, ...]:
     """All findings about an installation."""
     return (
-        *engine_findings(facts.engine),
+        *engine_findings(facts.engines),
         *store_findings(facts.store, min_free_bytes=facts.min_free_bytes, uid=facts.uid),
         *checkpoint_findings(facts),
         *clock_findings(facts),
@@ -111,9 +111,10 @@ def job_findings(facts: Facts) -> Findings:
         yield problem(JOBS, message, advice)
     if not stuck:
         yield ok(JOBS, f"{len(database.active)} running, none stuck")
-    if isinstance(facts.engine, RuntimeFacts):
-        yield from _other_engine(facts.engine, database)
-        yield from _containers(facts.engine, database, facts.now)
+    for engine in facts.engines:
+        if isinstance(engine, RuntimeFacts):
+            yield from _other_engine(engine, database)
+            yield from _containers(engine, database, facts.now)
 
 
 def is_stuck(job: Job, now: datetime) -> bool:

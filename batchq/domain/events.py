@@ -116,6 +116,8 @@ class ContainerCreated(_ContainerEvent, frozen=True, kw_only=True):
     container_id: str
     #: Host paths of its mounts that did not exist and were created for it.
     created_host_paths: tuple[str, ...] = ()
+    #: The name of its pod; None: the engine has no pods.
+    pod: str | None = None
 
 
 class ContainerDiscarded(_ContainerEvent, frozen=True, kw_only=True):

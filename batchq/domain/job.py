@@ -13,6 +13,7 @@ from batchq.domain.enums import FINISHED, QUEUED, Action, AttemptContainerState,
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import (
     ConsumableName,
+    ContainerEngineName,
     DefinitionRef,
     JobId,
     MachineName,
@@ -123,6 +124,8 @@ class JobSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     group: GroupTerms | None = None
     #: The webhook of the owner that receives the end of the job, from the tag `batchq:notify`; None: no webhook.
     notify: str | None = None
+    #: The container engines that can run the job; empty: all engines of the server.
+    engines: tuple[ContainerEngineName, ...] = ()
 
     @property
     def reports_metrics(self) -> bool:
@@ -156,6 +159,8 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: The engine's id of the container, saved before the container is started; it is never created again. None until it
     #: is created.
     container_id: str | None = None
+    #: The name of its pod; None until it is created, and on engines without pods.
+    pod: str | None = None
     #: The machine on which its node was placed; None: the engine has only one.
     machine: MachineName | None = None
     #: As the engine reports it; None until it runs.

@@ -37,7 +37,7 @@ NO_MACHINE = (
 )
 NO_MACHINE_SELECTED = (
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE - No machine has the container engine and the labels that the "
-    "CE(s) attached to the job queue select."
+    "CE(s) attached to the job queue select for the job."
 )
 TOO_LARGE_FOR_MACHINES = f"{TOO_LARGE} No machine, or not enough machines, could hold"
 NO_ENVIRONMENT = "ACTION_REQUIRED - CE(s) associated with the job queue are invalid."

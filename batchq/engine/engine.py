@@ -30,7 +30,7 @@ from batchq.engine.budgets import BudgetMonitor, BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes_until_end
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics, ReadMetrics
 from batchq.engine.containers.executor import Executor
-from batchq.engine.containers.start_breaker import StartBreaker
+from batchq.engine.containers.start_breaker import StartBreakers
 from batchq.engine.containers.watcher import RuntimeCheck, VerifiedRuntime, Watcher
 from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
@@ -86,7 +86,7 @@ class Engine:
     ) -> None:
         self._clock, self.accounts, self.mailbox, self._catalog = clock, accounts, mailbox, catalog
         self.tasks, post = Supervisor(clock), mailbox.post
-        self._breaker, self._engine_check = StartBreaker(clock=clock, tasks=self.tasks), RuntimeCheck()
+        self._breakers, self._engine_check = StartBreakers(clock=clock, tasks=self.tasks), RuntimeCheck()
         self._checkpoints = Checkpoints(
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
@@ -145,7 +145,7 @@ class Engine:
             oci_runtime_on=partial(oci_runtime_on, self._catalog),
             accounts=self.accounts,
             checkpoints=self._checkpoints,
-            breaker=self._breaker,
+            breaker_of=lambda machine: self._breakers.of_engine(self.loop.state.engine_of(machine)),
             capture_log=capture_verified,
             final_metrics=FinalMetrics(read=read_metrics, post=self.mailbox.post),
             clock=self._clock,
@@ -352,7 +352,6 @@ class Engine:
         return scheduler_state(
             loop=self.loop,
             watcher=self._watcher,
-            breaker=self._breaker,
             catalog=self._catalog,
             starts=self._executor.starts(),
             clock=self._clock,
@@ -392,7 +391,7 @@ class Engine:
     def health(self) -> Health:
         return Health(
             store=self.loop.store_failure,
-            engine=self._watcher.engine_failure or self._engine_check.error or self._breaker.error,
+            engine=self._watcher.engine_failure or self._engine_check.error or self._breakers.error,
             safe_mode=self.loop.state.safe_mode_reason,
             loops=self.tasks.health(),
             failing=self.tasks.failing,

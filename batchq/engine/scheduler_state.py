@@ -11,9 +11,7 @@ from batchq.domain.explanation.queued_reasons import (
     SafeModeReason,
     StoreUnavailableReason,
 )
-from batchq.domain.explanation.started_reasons import HostFailureReason
 from batchq.domain.ids import Tag
-from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.watcher import Watcher
 from batchq.engine.loop import EngineLoop
 from batchq.ports.catalog import CatalogView
@@ -24,7 +22,6 @@ def scheduler_state(
     *,
     loop: EngineLoop,
     watcher: Watcher,
-    breaker: StartBreaker,
     catalog: CatalogView,
     starts: Mapping[Tag, StartProgress],
     clock: Clock,
@@ -34,11 +31,6 @@ def scheduler_state(
     return SchedulerState(
         now=now,
         obstacle=obstacle(loop, watcher),
-        host_failure=(
-            Obstacle(reason=HostFailureReason, since=breaker.opened_at, detail=breaker.error)
-            if breaker.is_open
-            else None
-        ),
         cluster=None if machines is None else scheduler.cluster(machines),
         queues=catalog.queues,
         policies=catalog.policies,

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.domain.ids import JobId, MachineName, SubmissionKey, Tag
+from batchq.domain.ids import ContainerEngineName, JobId, MachineName, SubmissionKey, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.domain.machines import Machine, usable_machine
+from batchq.domain.machines import LOCAL, Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.sightings import Sightings
 from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
@@ -38,6 +38,8 @@ class EngineState:
         self.active: dict[JobId, Job] = {}
         #: The machines as the last survey reported them.
         self.surveyed_machines: tuple[Machine, ...] = ()
+        #: The container engines of all machines that were ever reported.
+        self._engines: dict[MachineName, ContainerEngineName] = {}
         #: The machines with the resources that jobs may reserve; None while the container engine does not answer.
         self.machines: tuple[Machine, ...] | None = None
         #: The jobs that had containers in the last survey, and their arrays.
@@ -82,11 +84,20 @@ class EngineState:
         anchor = await store.clock_anchor()
         self.clock_since = None if anchor is None else anchor.since
 
+    def engine_of(self, machine: MachineName | None) -> ContainerEngineName:
+        """The container engine of a machine. An unknown machine may be on an engine that has not answered yet."""
+        name = machine or LOCAL
+        if name in self._engines or not self.surveyed_machines:
+            return self._engines.get(name, ContainerEngineName(""))
+        first = self.surveyed_machines[0]
+        return next((each for each in self.surveyed_machines if each.is_whole_engine), first).engine
+
     def record_machines(self, machines: tuple[Machine, ...]) -> None:
         """Store the machines of a survey. A change of them counts as a change of the catalog."""
         if self.machines is None or self.surveyed_machines != machines:
             self.catalog_changed, self.surveyed_machines = True, machines
             self.machines = tuple(map(usable_machine, machines))
+            self._engines |= {machine.name: machine.engine for machine in machines}
         self.survey_is_complete = not any(machine.is_unlisted for machine in machines)
 
     def on_committed(self, committed: Committed) -> None:

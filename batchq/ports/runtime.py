@@ -66,6 +66,8 @@ class Created(Struct, frozen=True, kw_only=True):
     host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created for it, by this call or an earlier one.
     created_host_paths: tuple[str, ...] = ()
+    #: The name of the pod that contains it; None: the engine has no pods.
+    pod: str | None = None
 
 
 MAX_FAILURE = 1024  # characters

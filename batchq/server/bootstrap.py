@@ -44,7 +44,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.observer import Observer
 from batchq.ports.runtime import ContainerRuntime
 from batchq.server.dialects import make_dialects, make_parts
-from batchq.server.engines import engines_of, unavailable_on_engines
+from batchq.server.engines import able_engines, engines_of
 from batchq.server.health import ServerParts
 from batchq.server.listeners import (
     GatedListener,
@@ -382,7 +382,7 @@ def make_submissions(
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
-        unavailable=partial(unavailable_on_engines, engines_of(settings), catalog, make_pod_policy(settings)),
+        able_engines=partial(able_engines, engines_of(settings), catalog, make_pod_policy(settings)),
         prices=prices,
     )
 

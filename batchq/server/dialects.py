@@ -38,6 +38,7 @@ from batchq.api.training.rest import operations as training
 from batchq.api.training.sagemaker import routes as sagemaker
 from batchq.api.training.sagemaker.job_document import is_training_job
 from batchq.audit import Journal
+from batchq.compute.kubernetes.connection import load_cluster
 from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.facts import system_facts
@@ -151,6 +152,7 @@ def make_limits(settings: Settings) -> ServerLimits:
         vcpus=host_resources().millicpus // 1000,
         privileged=settings.privileged is not Privileged.REFUSE,
         s3_root=settings.s3_root,
+        kubernetes_namespace=None if settings.kubernetes is None else load_cluster(settings.kubernetes).namespace,
     )
 
 

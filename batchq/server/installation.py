@@ -7,7 +7,7 @@ from batchq import __version__
 from batchq.api.http.unix_socket import socket_facts
 from batchq.compute.docker import host
 from batchq.compute.kubernetes.examination import examine_cluster
-from batchq.doctor.facts import ClusterFacts, Facts, RuntimeFacts, ServerFacts, UnavailableRuntime
+from batchq.doctor.facts import EngineFacts, Facts, RuntimeFacts, ServerFacts
 from batchq.settings import Runtime, Settings
 from batchq.store import inspection
 from batchq.system.clock import SystemClock
@@ -20,23 +20,22 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     """The facts that `batchq doctor` evaluates. Nothing is changed, and a server may run or not."""
     clock = SystemClock()
     runtimes = {settings.runtime, (server.health or {}).get("runtime")}
-    has_engine = runtimes.isdisjoint({Runtime.KUBERNETES, Runtime.SIMULATED})
+    has_docker = settings.docker or runtimes.isdisjoint({Runtime.KUBERNETES, Runtime.SIMULATED})
     path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
     instance = store.database.instance if store.database is not None else None
-    engine: RuntimeFacts | ClusterFacts | UnavailableRuntime | None = None
+    engines: list[EngineFacts] = [host.examine_engine(instance, clock)] if has_docker else []
     if settings.kubernetes is not None:
-        engine = examine_cluster(settings.kubernetes, clock)
-    elif has_engine:
-        engine = host.examine_engine(instance, clock)
-    if isinstance(engine, RuntimeFacts):
-        store = inspection.with_container_jobs(store, {container.tag.job_id for container in engine.containers})
+        engines.append(examine_cluster(settings.kubernetes, clock))
+    containers = [each for engine in engines if isinstance(engine, RuntimeFacts) for each in engine.containers]
+    if containers:
+        store = inspection.with_container_jobs(store, {container.tag.job_id for container in containers})
     return Facts(
         now=clock.now(),
         uid=os.geteuid(),
         version=__version__,
         min_free_bytes=settings.min_free_mib * MIB,
-        engine=engine,
+        engines=tuple(engines),
         store=store,
         checkpoints=inspection.examine_checkpoints(settings.checkpoint_root),
         server=server,

@@ -15,7 +15,7 @@ from batchq.domain.catalog import JobDefinition, JobQueue
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
 from batchq.domain.group_terms import group_terms
-from batchq.domain.ids import JobId, node_of
+from batchq.domain.ids import ContainerEngineName, JobId, node_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_request import JobRequest
 from batchq.domain.overrides import merge
@@ -51,10 +51,10 @@ class SubmissionService:
         disk_guard: DiskGuard,
         checkpoint_guard: NetworkDiskGuard,
         stop_grace: timedelta,
-        unavailable: Callable[[JobSpec], str | None],
+        able_engines: Callable[[JobSpec], tuple[ContainerEngineName, ...]],
         prices: Prices | None = None,
     ) -> None:
-        """`unavailable`: why the container engine can never run a job; None: nothing prevents it.
+        """`able_engines`: the container engines that can run a job; empty: all. Raises Invalid if its queue has none.
 
         `prices`: of new jobs; None: their costs are not known.
         """
@@ -67,7 +67,7 @@ class SubmissionService:
         #: Of the disk of the checkpoint directories.
         self._checkpoint_guard = checkpoint_guard
         self._stop_grace = stop_grace
-        self._unavailable = unavailable
+        self._able_engines = able_engines
         self._prices = prices
 
     async def submit(self, request: JobRequest, *, caller: Caller, strict: bool = False) -> Job:
@@ -144,8 +144,7 @@ class SubmissionService:
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
             await self._checkpoint_guard.check()
-        if (why := self._unavailable(spec)) is not None:
-            raise Invalid(why)
+        spec = replace(spec, engines=self._able_engines(spec))
         check_share(queue, spec)
         return spec
 

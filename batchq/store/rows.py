@@ -25,7 +25,7 @@ from batchq.domain.catalog import (
 )
 from batchq.domain.container import Resources
 from batchq.domain.groups import Group
-from batchq.domain.ids import JobId, QueueName, SubmissionKey
+from batchq.domain.ids import ContainerEngineName, JobId, QueueName, SubmissionKey
 from batchq.domain.job import ConsumableRequirement, Job, JobSpec
 from batchq.domain.lifecycle.arrays import at_work
 from batchq.domain.scheduling.capacity import Candidate
@@ -43,7 +43,7 @@ from batchq.store.statements import Row
 HELD = 2  # the column `passed_over` of a held job
 
 JobRow = tuple[int, str, int, str, str, str]
-CandidateRow = tuple[str, int, int, int, int, str | None, str | None, int | None, str | None, int, str]
+CandidateRow = tuple[str, int, int, int, int, str | None, str | None, str | None, int | None, str | None, int, str]
 
 #: By kind.
 RESOURCES: Mapping[type[CatalogResource], Decoder[Any]] = {
@@ -90,6 +90,7 @@ def new_job_row(job: Job) -> Row:
         "memory_mib": integer(resources.memory_mib),
         "gpus": integer(resources.gpus),
         "node_runs": runs_column(spec),
+        "engines": text(" ".join(spec.engines)) if spec.engines else None,
         "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
@@ -165,12 +166,13 @@ def spec(json_text: str) -> JobSpec:
 
 
 def candidate_of_row(row: CandidateRow) -> Candidate:
-    job_id, order, millicpus, memory_mib, gpus, runs, requirements, longest, share, rank, account = row
+    job_id, order, millicpus, memory_mib, gpus, runs, engines, requirements, longest, share, rank, account = row
     return Candidate(
         job_id=JobId(job_id),
         order=order,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
         nodes=node_runs(runs),
+        engines=tuple(map(ContainerEngineName, (engines or "").split())),
         requirements=needs(requirements),
         timeout=None if longest is None else timedelta(microseconds=longest),
         share=share,

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from weakref import WeakValueDictionary
 
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, replaced_uids
+from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, pod_name, replaced_uids
 from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy, check_available, check_permitted
 from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, build_service, needs_secret, secrets_of
 from batchq.compute.kubernetes.pod_state import (
@@ -98,7 +98,8 @@ class PodStarts:
         if not is_bound(pod) and state.state is ContainerState.CREATED:
             await self._create_owned(launch, uid_of(pod))
         self._created[launch.tag] = pod, launch
-        return Created(container_id=_id_of(pod, launch.tag), state=state.state)
+        name = pod_name(self._instance, launch.tag)
+        return Created(container_id=_id_of(pod, launch.tag), state=state.state, pod=name)
 
     async def start(self, tag: Tag) -> None:
         await self._watch.ensure_running()

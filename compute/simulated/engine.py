@@ -26,6 +26,7 @@ from batchq.errors import (
     ImageUnavailable,
     NameTaken,
     RuntimeUnknown,
+    StartInterrupted,
     StartRefused,
     StartUnderWay,
 )
@@ -93,6 +94,8 @@ class SimulatedEngine:
             raise ContainerUnusable(f"the network that {launch.tag} was to join does not exist any more")
         if launch.spec.image in self.missing_images:
             raise ImageMissing(f"No such image: {launch.spec.image}")
+        if launch.machine is not None and all(machine.name != launch.machine for machine in self.machines):
+            raise StartInterrupted(f"machine {launch.machine} has left")
         try:
             script = read(environment_of(launch), launch.tag.attempt, job_name=launch.job_name, outcomes=self._outcomes)
         except ValueError as error:

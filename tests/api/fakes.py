@@ -230,7 +230,7 @@ class Backend:
             disk_guard=self.disk_guard,
             checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=timedelta(seconds=30),
-            unavailable=lambda _spec: None,
+            able_engines=lambda _spec: (),
         )
         self.stopping = BulkStopService(
             engine=self.engine,

@@ -2,6 +2,7 @@
 
 import pytest
 from botocore.validate import ParamValidator
+from msgspec.structs import force_setattr, replace
 
 from batchq.domain import events as on
 from batchq.domain.container import Mount, Resources, Tmpfs
@@ -239,8 +240,9 @@ async def test_container_overrides_change_the_same_container(described):
 async def test_an_ended_attempt_has_its_exit_code_node_and_times(server, described):
     job_id, describe = await described()
     await server.engine.happens(job_id, on.DependenciesMet(), on.Placed(environment="local", machines=("n1",)))
-    running = await describe()
-    assert running["eksProperties"]["podProperties"]["nodeName"] == "n1"
+    await server.engine.happens(job_id, on.ContainerCreated(attempt=1, container_id="uid", pod="bq-1"))
+    running = (await describe())["eksProperties"]["podProperties"]
+    assert (running["nodeName"], running["podName"]) == ("n1", "bq-1")
 
     await server.ends(job_id, exit_code=3)
 
@@ -248,7 +250,7 @@ async def test_an_ended_attempt_has_its_exit_code_node_and_times(server, describ
     (attempt,) = job["eksAttempts"]
     (container,) = job["eksProperties"]["podProperties"]["containers"]
     assert attempt["containers"] == [{"name": "main", "exitCode": 3}]
-    assert (attempt["nodeName"], container["exitCode"]) == ("n1", 3)
+    assert (attempt["nodeName"], attempt["podName"], container["exitCode"]) == ("n1", "bq-1", 3)
     assert attempt["stoppedAt"] >= attempt["startedAt"]
     assert attempt["statusReason"] == job["attempts"][0]["statusReason"]
 
@@ -271,3 +273,49 @@ async def test_overrides_that_a_pod_cannot_have_are_refused(server, http, descri
     status, _, answer = await http.post("SubmitJob", request | members)
 
     assert (status, text in answer["message"]) == (400, True), answer
+
+
+CLUSTER = {"eksClusterArn": "arn:aws:eks:us-east-1:123456789012:cluster/far", "kubernetesNamespace": "jobs"}
+
+
+@pytest.fixture
+def environment(server, http):
+    """Create the environment `far` with an eksConfiguration, on a server whose jobs are in the namespace `jobs`."""
+    force_setattr(server.parts, "limits", replace(server.parts.limits, kubernetes_namespace="jobs"))
+
+    async def create(configuration, **members):
+        body = {"computeEnvironmentName": "far", "type": "UNMANAGED", "eksConfiguration": configuration} | members
+        status, _, answer = await http.post("CreateComputeEnvironment", body)
+        return status, answer.get("message")
+
+    return create
+
+
+async def test_an_environment_with_a_cluster_selects_kubernetes_and_shows_the_cluster(environment, http):
+    assert await environment(CLUSTER, tags={"team": "red"}) == (200, None)
+
+    _, _, answer = await http.post("DescribeComputeEnvironments", {"computeEnvironments": ["far"]})
+
+    (found,) = answer["computeEnvironments"]
+    assert_is(found["eksConfiguration"], "EksConfiguration")
+    assert found["eksConfiguration"] == CLUSTER
+    assert found["tags"] == {"team": "red", "batchq:engine": "kubernetes"}
+    assert (found["containerOrchestrationType"], "ecsClusterArn" in found) == ("EKS", False)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "tags", "text"),
+    [
+        (CLUSTER | {"eksClusterArn": "far"}, {}, "eksClusterArn must be the ARN of an EKS cluster"),
+        (CLUSTER | {"kubernetesNamespace": "other"}, {}, "kubernetesNamespace must be jobs"),
+        (CLUSTER | {"accessEntry": {"desiredState": "ENABLED"}}, {}, "accessEntry is not supported"),
+        (CLUSTER, {"batchq:engine": "docker"}, "must not have the tag batchq:engine of another engine"),
+    ],
+)
+async def test_a_cluster_that_the_server_does_not_have_is_refused(environment, server, configuration, tags, text):
+    before = server.stored_rows()
+
+    status, message = await environment(configuration, tags=tags)
+
+    assert (status, text in message) == (400, True), message
+    assert server.stored_rows() == before

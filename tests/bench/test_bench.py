@@ -1,10 +1,13 @@
 """Each group of the bench runs, with the smallest numbers."""
 
+import os
+
 import pytest
 
 from tests.bench import slots
 from tests.bench.figures import TINY, Figure, at_least, at_most_more, interleaved, within
 from tests.bench.groups import GROUPS
+from tests.bench.groups.kubernetes import CLUSTER
 from tests.support.clock import VirtualLoop
 
 ON_DOCKER = {"containers", "ends", "stop", "use", "million"}
@@ -12,7 +15,12 @@ ON_DOCKER = {"containers", "ends", "stop", "use", "million"}
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "group", [pytest.param(it, marks=pytest.mark.docker if it in ON_DOCKER else ()) for it in GROUPS]
+    "group",
+    [
+        pytest.param(it, marks=pytest.mark.docker if it in ON_DOCKER else ())
+        for it in GROUPS
+        if it != "kubernetes" or CLUSTER in os.environ
+    ],
 )
 def test_a_group_measures_all_its_figures(group, tmp_path):
     figures = list(GROUPS[group](TINY, tmp_path))

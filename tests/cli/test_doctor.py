@@ -7,6 +7,7 @@ import pytest
 
 from batchq.cli.main import main
 from tests.service.waiting import reaches, register
+from tests.support.kubernetes import kubeconfig
 from tests.support.service import BATCHQ, serving
 
 NO_SERVER = "http://127.0.0.1:9"  # the port of `discard`, at which no program listens
@@ -25,6 +26,17 @@ def test_a_problem_is_a_line_and_exit_status_1(no_engine, tmp_path, capsys):
     assert [it.split()[0] for it in lines] == ["problem", "ok", "ok", "ok"]
     assert lines[0].split()[1] == "engine:"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_docker_and_the_cluster_of_one_server_are_both_examined(no_engine, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("BATCHQ_DOCKER", "true")
+    monkeypatch.setenv("BATCHQ_KUBERNETES", kubeconfig(tmp_path, "http://127.0.0.1:9"))
+
+    assert main(["doctor", "--data", str(tmp_path / "none"), "--url", NO_SERVER]) == 1
+
+    docker, cluster = [line for line in capsys.readouterr().out.splitlines() if line.startswith("problem  engine:")]
+    assert "none.sock does not exist" in docker
+    assert "no process listens at http://127.0.0.1:9" in cluster
 
 
 def test_the_findings_are_printed_as_json(no_engine, tmp_path, capsys):

@@ -48,8 +48,12 @@ def server(**changes):
 
 
 def facts(**changes):
-    defaults = {"now": NOON, "uid": 1000, "version": "1.0", "min_free_bytes": 64 * MIB}
-    return Facts(**defaults | {"engine": engine(), "store": store(), "server": server()} | changes)
+    """`engine`: the only one; None: there is none. Or `engines`."""
+    defaults = {"now": NOON, "uid": 1000, "version": "1.0", "min_free_bytes": 64 * MIB, "engines": (engine(),)}
+    if "engine" in changes:
+        only = changes.pop("engine")
+        defaults["engines"] = () if only is None else (only,)
+    return Facts(**defaults | {"store": store(), "server": server()} | changes)
 
 
 def failures(**changes):

@@ -44,6 +44,7 @@ class ExecutorHarness:
         self.simulated = SimulatedRuntime(clock=clock, machines=one_machine(HOST))
         self.engine = RecordingRuntime(self.simulated)
         self.events, self.low_priority, self.timer_messages, self.tasks = [], [], 0, Supervisor(clock)
+        breaker = StartBreaker(clock=clock, tasks=self.tasks)
         self.saved, self.created, self.disk_full, self.saving = {}, [], False, asyncio.Event()
         self.saving.set()
         self.capturing = asyncio.Event()
@@ -63,7 +64,7 @@ class ExecutorHarness:
                 tasks=self.tasks,
                 post=self._on_message,
             ),
-            breaker=StartBreaker(clock=clock, tasks=self.tasks),
+            breaker_of=lambda _machine: breaker,
             capture_log=self._capture_log,
             final_metrics=FinalMetrics(read=None, post=None),
             clock=clock,

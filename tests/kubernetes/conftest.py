@@ -52,10 +52,11 @@ async def on_cluster(**changes):
 
     async def has_machine():
         try:
-            runtime.machine = next(machine.name for machine in await runtime.machines() if machine.is_open)
+            open_machines = [machine.name for machine in await runtime.machines() if machine.is_open]
         except RuntimeUnknown:
             return False
-        return True
+        runtime.machine = open_machines[0] if open_machines else None
+        return bool(open_machines)
 
     await until(has_machine)
     try:

@@ -104,10 +104,10 @@ async def test_a_job_that_runs_is_found_again_after_a_crash_of_the_server(world)
 
 
 async def test_a_job_that_ends_while_the_server_is_down_has_its_own_exit_code(world):
-    job = await world.start(Script(seconds=0.5, exit_code=4))
+    job = await world.start(lasting(4))
     await world.crash()
 
-    await world.clock.sleep(2)
+    await world.finish(job)
     await world.boot()
 
     await world.wait_for(job, Status.FAILED, exit_codes=[4])

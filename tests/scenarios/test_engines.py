@@ -1,18 +1,28 @@
 """A server with two container engines: each job runs on that of its environment, and a silent engine stops no other."""
 
+import asyncio
+from datetime import timedelta
+from functools import partial
+
 import pytest
+from msgspec.structs import replace
 
 from batchq.compute.combined_runtime import CombinedRuntime
+from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.simulated.runtime import LOST_REPLY, NO_EFFECT, SimulatedRuntime
+from batchq.domain.container import Ulimit
 from batchq.domain.enums import Status
 from batchq.domain.ids import ENGINE_TAG
 from batchq.domain.machines import Machine
 from batchq.domain.status_reasons import DISAPPEARED
+from batchq.engine.containers.start_breaker import FIRST_PAUSE, MIN_JOBS
 from batchq.engine.state import QUARANTINE
-from batchq.errors import Invalid
+from batchq.errors import Invalid, StartRefused
 from batchq.ports.runtime import LaunchSpec
+from batchq.server.engines import able_engines
+from batchq.settings import Runtime
 from tests.support import builders
-from tests.support.builders import gang, task
+from tests.support.builders import ADMIN, gang, task
 from tests.support.combined import HERE, NODE, THERE
 from tests.support.containers import new_tag
 from tests.support.scripts import LASTING, Script, contained
@@ -124,6 +134,29 @@ async def test_a_server_that_starts_beside_a_silent_engine_loses_none_of_its_job
     await world.wait_for(waits, Status.SUCCEEDED)
 
 
+async def test_surveys_do_not_wait_for_an_engine_that_hangs(world):
+    runs = await world.start(LONG, queue="far")
+    survey, answers = world.second.survey, asyncio.Event()
+
+    async def hanging():
+        await answers.wait()
+        return await survey()
+
+    world.second.faults.unreachable = True
+    await world.sleep(30)
+    world.second.faults.unreachable, world.second.survey = False, hanging
+    await world.sleep(30)
+
+    near = await world.start(LASTING)
+    world.first.engine.remove((await world.job(near)).tag)
+    await world.wait_for(near, Status.FAILED, status_reason=DISAPPEARED)
+
+    answers.set()
+    await world.sleep(600)
+    await world.wait_for(runs, Status.SUCCEEDED)
+    await world.run(queue="far")
+
+
 CALLS = ("survey", "machines", "lost_before", "identity", "create", "start", "inspect", "signal_stop", "kill", "remove")
 
 
@@ -146,6 +179,79 @@ async def test_a_call_that_fails_on_one_engine_delays_only_its_own_jobs(world, c
     done = [await world.wait_for(it, Status.SUCCEEDED) for it in (ends, begins)]
     assert [len(it.attempts) for it in done] == [1, 1]
     await world.wait_for(stops, Status.FAILED, status_reason="stop it")
+
+
+@pytest.fixture
+async def queues(world):
+    """Queues of one engine each, and one of both, which prefers the second; Kubernetes has no ulimits."""
+    await world.queue("both", environments=("far", "local"))
+    kinds = (Runtime.DOCKER, Runtime.KUBERNETES)
+    world.server.able_engines = partial(able_engines, kinds, world.server.catalog, PodPolicy())
+
+
+ULIMITS = (Ulimit(name="nofile", soft=1, hard=2),)
+
+
+@pytest.mark.usefixtures("queues")
+async def test_a_job_that_one_engine_cannot_run_is_placed_on_the_other(world):
+    every = await world.start(LASTING, queue="both", millicpus=HOST.millicpus // 2)
+
+    only = await world.start(LASTING, queue="both", ulimits=ULIMITS)
+    waits = await world.submit(Script(seconds=0), queue="both", ulimits=ULIMITS, millicpus=HOST.millicpus)
+
+    assert [await machine_of(world, it) for it in (every, only)] == [NODE, "local"]
+    await world.run(queue="far")
+    await world.wait_for_why(waits, "WAITS_FOR_VCPUS")
+    await restart(world)
+    await world.finish(only)
+    await world.wait_for(waits, Status.SUCCEEDED)
+    assert await machine_of(world, waits) == "local"
+
+
+@pytest.mark.usefixtures("queues")
+async def test_a_job_that_no_engine_of_its_queue_can_run_is_refused(world):
+    with pytest.raises(Invalid, match="ulimits is not available on Kubernetes"):
+        await world.submit(queue="far", ulimits=ULIMITS)
+
+
+async def offer(world, *environments):
+    """Give the queue `both` these environments."""
+    await world.catalog.job_queues.update("both", lambda it: replace(it, environments=environments), caller=ADMIN)
+
+
+@pytest.mark.usefixtures("queues")
+async def test_a_job_whose_engine_has_left_its_queue_is_unschedulable_until_the_engine_is_back(world):
+    blocker = await world.start(LASTING, millicpus=HOST.millicpus)
+    job = await world.submit(Script(seconds=0), queue="both", ulimits=ULIMITS)
+
+    await offer(world, "far")
+
+    await world.wait_for_why(job, "NO_MACHINE_SELECTED")
+    await offer(world, "far", "local")
+    await world.finish(blocker)
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
+async def test_an_engine_that_cannot_start_containers_delays_no_start_on_another(world):
+    await world.run()
+    start, broken = world.first.start, StartRefused("no cgroups", exit_code=127, certain=False, host_failed=True)
+
+    async def refused(tag):
+        raise broken
+
+    world.first.start = refused
+    stuck = await world.submit_many(MIN_JOBS + 1, Script(seconds=0), attempts=1)
+    await world.wait_for_engine(up=False)
+
+    before = world.clock.now()
+    for _ in range(5):
+        await world.run(Script(seconds=0), queue="far")
+
+    assert world.clock.now() - before < timedelta(seconds=FIRST_PAUSE)
+    assert world.engine.health().engine == "containers cannot be started on docker: no cgroups"
+    await world.wait_for_why(stuck[0], "HOST_FAILURE", "* Error: no cgroups.")
+    world.first.start = start
+    assert [len((await world.wait_for(it, Status.SUCCEEDED)).attempts) for it in stuck] == [1] * len(stuck)
 
 
 async def test_a_container_that_is_absent_from_its_engine_is_lost_while_another_engine_is_silent(world):

@@ -119,6 +119,16 @@ class Choices:
         self.machine_fault_rate = self.machines.choice([NONE, 0.3, 0.8]) if self.machine_count > 1 else NONE
         #: Whether the environment `east` selects machines by a label.
         self.selects_by_label = self.machine_count > 1 and self.machines.choice([True, False])
+        self.second_engine = Random(f"{seed} second engine")
+        #: Whether the environment `west` is on a second engine.
+        self.has_second_engine = self.second_engine.random() < 0.3
+        #: How often the second engine is unreachable, or its machines restart.
+        self.second_engine_rate = self.second_engine.choice([NONE, 0.3, 0.8]) if self.has_second_engine else NONE
+        if self.has_second_engine:
+            self.other_engine_rate = NONE
+        self.departures = Random(f"{seed} departures")
+        #: How often a small machine leaves the engine, for good or until it returns under its name without containers.
+        self.departure_rate = self.departures.choice([NONE, 0.3, 0.6]) if self.machine_count > 1 else NONE
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

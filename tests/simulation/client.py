@@ -20,7 +20,7 @@ from batchq.domain.catalog import (
     TimeLimit,
 )
 from batchq.domain.enums import State, StopKind
-from batchq.domain.ids import LABEL_TAG, ConsumableName, JobId, QueueName, SubmissionKey
+from batchq.domain.ids import ENGINE_TAG, LABEL_TAG, ConsumableName, JobId, QueueName, SubmissionKey
 from batchq.domain.job import Job
 from batchq.domain.job_request import JobRequest
 from batchq.domain.job_selection import JobSelection
@@ -48,6 +48,7 @@ from tests.simulation.submissions import (
 )
 from tests.support import builders
 from tests.support.builders import ADMIN
+from tests.support.combined import THERE
 
 POLICY = PolicyName("in turns")
 TOTALS = {LICENCES: 4, TOKENS: 20}
@@ -322,6 +323,7 @@ class Client:
     async def _resize(self, name: str, millicpus: int, *, new: bool = False) -> None:
         of, (key, value) = EnvironmentName(name), EAST_LABEL
         tags = ((f"{LABEL_TAG}{key}", value),) if name == "east" and self._choices.selects_by_label else ()
+        tags += ((ENGINE_TAG, THERE),) if name == "west" and self._choices.has_second_engine else ()
         if new:
             await self.request(
                 lambda it: it.catalog.compute_environments.create(

@@ -16,7 +16,7 @@ from batchq.domain.machines import Machine
 from batchq.errors import BatchqError, RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.ports.runtime import ContainerRuntime, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 from tests.simulation.choices import CHANGES, Choices
 from tests.simulation.clocks import MachineClock, StampedReports
 from tests.simulation.invariants import Invariants
@@ -124,7 +124,7 @@ class FaultyRuntime(RuntimeProxy):
 
     def __init__(
         self,
-        machine: FaultyEngine,
+        runtime: ContainerRuntime,
         *,
         clock: Clock,
         machine_clock: MachineClock | None,
@@ -133,7 +133,7 @@ class FaultyRuntime(RuntimeProxy):
         run_log: RunLog,
         invariants: Invariants,
     ) -> None:
-        super().__init__(machine.runtime)
+        super().__init__(runtime)
         self._machine_clock = machine_clock
         self._clock = clock
         self._lifetime = lifetime
@@ -179,8 +179,13 @@ class FaultyRuntime(RuntimeProxy):
             await self._lifetime.fault_point("during", "reading a log", tag)
 
     async def lost_before(self) -> datetime | None:
-        before = await self.runtime.lost_before()
-        return before if before is None or self._machine_clock is None else self._machine_clock.shown(before)
+        return self._shown(await self.runtime.lost_before())
+
+    async def machines(self) -> tuple[Machine, ...]:
+        return tuple(replace(it, lost_before=self._shown(it.lost_before)) for it in await super().machines())
+
+    def _shown(self, at: datetime | None) -> datetime | None:
+        return at if at is None or self._machine_clock is None else self._machine_clock.shown(at)
 
     async def identity(self) -> RuntimeIdentity:
         identity = await self.runtime.identity()

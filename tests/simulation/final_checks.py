@@ -41,7 +41,7 @@ async def settle(world) -> None:
 
 
 def _left(world):
-    return world.machine.engine.containers.keys()
+    return {tag for each in world.engines for tag in each.engine.containers}
 
 
 def _is_empty(world):
@@ -70,8 +70,9 @@ async def check(world) -> None:
     surveys = IDLE_TIME / SURVEY_INTERVAL + 1
     if world.run_log.counts["engine calls"] - calls > 2 * surveys or len(world.run_log.lines) != changes:
         world.run_log.fail("I12 an idle server makes no calls", "\n".join(world.run_log.lines[changes:]))
-    if world.machine.engine.networks or not _is_empty(world):
-        world.run_log.fail("I9 nothing is left over", f"{world.machine.engine.networks}")
+    networks = [each.engine.networks for each in world.engines if each.engine.networks]
+    if networks or not _is_empty(world):
+        world.run_log.fail("I9 nothing is left over", f"{networks}")
     if await world.server.store.bulk_stops():
         world.run_log.fail("I9 nothing is left over", "an order to stop jobs")
     if state.counts.read() != await world.server.store.unfinished_counts():
@@ -91,7 +92,7 @@ async def until(world, holds, ends: datetime) -> None:
                 f"{it.spec.name} {it.status} {it.status_reason}"
                 for it in map(world.invariants.jobs.get, world.unfinished())
             ]
-            containers = [world.run_log.name_of(it) for it in world.machine.engine.containers]
+            containers = [world.run_log.name_of(it) for it in _left(world)]
             world.run_log.fail(
                 "I12 everything settles",
                 f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.state.active}",

@@ -7,6 +7,8 @@ A restore has the data of the moment at which the server ended: nothing is lost,
 from contextlib import suppress
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.enums import FINISHED
 from batchq.domain.job import Job
@@ -19,7 +21,7 @@ from tests.simulation.planned_faults import InjectedError
 from tests.simulation.server import Server
 from tests.simulation.store import nothing
 from tests.simulation.submissions import FAIR, QUEUES
-from tests.simulation.world import World
+from tests.simulation.world import SMALL, World
 from tests.support.builders import ADMIN
 
 POLL = 0.4  # seconds between two looks for a job that is being paused
@@ -39,6 +41,8 @@ class Interventions:
             self._world.spawn(self._restart_machine_in_pauses(), "restarts of the machine"),
             self._world.spawn(self._disconnect_engine(), "absences of the engine"),
             self._world.spawn(self._disturb_machines(), "faults of machines"),
+            self._world.spawn(self._disturb_second_engine(), "faults of the second engine"),
+            self._world.spawn(self._take_machines_away(), "departures of machines"),
             self._world.spawn(self._leave_safe_mode_now_and_then(), "the operator after a restore"),
         ]
 
@@ -46,7 +50,8 @@ class Interventions:
         """End the interventions, and leave safe mode."""
         for task in self._tasks:
             task.cancel()
-        self._world.machine.runtime.faults.unreachable = False
+        for each in self._world.engines:
+            each.runtime.faults.unreachable = False
         for machine in self._world.machine.engine.machines:
             self._world.machine.engine.reconnect(machine.name)
         while self._in_safe_mode():
@@ -128,6 +133,44 @@ class Interventions:
                 self._run_log.write(f"{name} is back")
                 engine.reconnect(name)
 
+    async def _disturb_second_engine(self) -> None:
+        """Let the second engine be unreachable for a while, let its machines restart, or freeze it."""
+        rng, second = self._choices.second_engine, self._world.second
+        while self._choices.second_engine_rate and second is not None:
+            await self._world.clock.sleep(rng.uniform(1, 20))
+            if rng.random() >= self._choices.second_engine_rate:
+                continue
+            what = rng.choice(["unreachable", "unreachable", "restart", "freeze"])
+            self._run_log.write(f"second engine: {what}")
+            self._run_log.counts[f"second engine: {what}"] += 1
+            if what == "restart":
+                second.runtime.restart_machine()
+            elif what == "freeze":
+                second.freeze(rng.uniform(1, 15))
+            else:
+                second.runtime.faults.unreachable = True
+                await self._world.clock.sleep(rng.choice([1, 15, 60]))
+                second.runtime.faults.unreachable = False
+
+    async def _take_machines_away(self) -> None:
+        """Let small machines leave with their containers. Some return under their names, as with another disk."""
+        rng, engine = self._choices.departures, self._world.machine.engine
+        while self._choices.departure_rate:
+            await self._world.clock.sleep(rng.uniform(1, 30))
+            small = [machine for machine in engine.machines if machine.resources == SMALL]
+            if small and rng.random() < self._choices.departure_rate:
+                machine = rng.choice(small)
+                returns = rng.random() < 0.6
+                self._run_log.write(f"{machine.name} leaves{' for a while' if returns else ' for good'}")
+                self._run_log.counts[f"machines: {'another disk' if returns else 'left for good'}"] += 1
+                lost = [tag for tag, it in engine.containers.items() if it.launch.machine == machine.name]
+                self._world.invariants.containers.removed_by_hand.update(lost)
+                self._world.machine.runtime.remove_machine(machine.name)
+                if returns:
+                    await self._world.clock.sleep(rng.choice([0, 5, 60]))
+                    self._run_log.write(f"{machine.name} returns with another disk")
+                    engine.machines = (*engine.machines, replace(machine, away_since=None))
+
     def _remove_running_container(self) -> None:
         jobs = self._world.invariants.jobs
         running = [it.tag for job_id in jobs for it in self._world.invariants.containers.live(job_id)]
@@ -135,7 +178,7 @@ class Interventions:
             tag = self._choices.absences.choice(running)
             self._run_log.write(f"{self._run_log.name_of(tag)} is removed while it runs")
             self._world.invariants.containers.removed_by_hand.add(tag)
-            self._world.machine.runtime.remove_externally(tag)
+            self._world.engine_with(tag).runtime.remove_externally(tag)
 
     async def _set_tight_budget(self) -> None:
         server, rng = self._world.server, self._choices.absences

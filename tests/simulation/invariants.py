@@ -277,10 +277,13 @@ class Invariants(Checks):
             self.fail("I15 nothing under way is removed", tag)
 
     def _cannot_start(self, tag: Tag, job: Job, part: AttemptContainer | None) -> bool:
-        """Whether the start has failed: the container never ran, and is removed before that is reported."""
+        """Whether the start has failed or is lost: the container is removed before that is reported.
+
+        It never ran, or does not exist any more.
+        """
         state = job.status if part is None else part.state
         starting = state in {Status.STARTING, AttemptContainerState.STARTING}
-        return starting and not any(it.ran for it in self.containers.of(tag))
+        return starting and not any(it.ran and it.removed_at is None for it in self.containers.of(tag))
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
         """Whether the job could be started before the commit of this instant."""

@@ -101,18 +101,19 @@ class RandomScenario:
             remove_pause_containers(self._machine.runtime, environment)
 
     def _remove_by_hand(self) -> None:
-        if self._machine.engine.containers:
-            tag = self._choices.world.choice(list(self._machine.engine.containers))
+        if found := [tag for each in self._world.engines for tag in each.engine.containers]:
+            tag = self._choices.world.choice(found)
             self._run_log.write(f"a human removes {self._run_log.name_of(tag)}")
             self._invariants.containers.removed_by_hand.add(tag)
-            self._machine.runtime.remove_externally(tag)
+            self._world.engine_with(tag).runtime.remove_externally(tag)
 
     def _kill_by_hand(self) -> None:
         live = [it.tag for it in self._invariants.containers.all() if it.lives(self._clock.now())]
         if live:
             tag = self._choices.world.choice(live)
             self._run_log.write(f"a human kills {self._run_log.name_of(tag)}")
-            self._machine.runtime._send_signal(tag, self._machine.engine.kill)
+            has_it = self._world.engine_with(tag)
+            has_it.runtime._send_signal(tag, has_it.engine.kill)
 
     def _take_a_name(self) -> None:
         known = [it for it in self._invariants.jobs.values() if it.status not in FINISHED]
@@ -120,7 +121,8 @@ class RandomScenario:
             job = self._choices.world.choice(known)
             part = self._choices.world.choice(list(job.spec.nodes.containers))
             tag = Tag(job_id=job.id, attempt=len(job.attempts) + 2, container_key=part)
-            self._machine.engine.foreign_names.add(tag)
+            for each in self._world.engines:
+                each.engine.foreign_names.add(tag)
 
     def _add_orphan(self) -> None:
         """Create a container of no known job; so few that the server does not suspect a wrong database.
@@ -137,7 +139,8 @@ class RandomScenario:
         self._run_log.write("calm")
         self._second_server.leave()
         self._choices.stop_faults()
-        self._machine.stop_faults()
+        for each in self._world.engines:
+            each.stop_faults()
         self._world.other_engine.stop_faults()
         if self._world.on_other_engine and self._world.server is not None:
             self._world.server.leave()

@@ -30,6 +30,8 @@ class ResourceChecks(Checks):
         self.machines: tuple[Machine, ...] = ()
         #: Whether jobs of the environment `east` run only on machines with its label.
         self.selects_by_label = False
+        #: The machines of the second engine, which runs the jobs of the environment `west`.
+        self.far: frozenset[str] = frozenset()
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
@@ -48,8 +50,7 @@ class ResourceChecks(Checks):
             self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         for machine in self.machines:
             self._check_machine(machine)
-        if self.selects_by_label:
-            self._check_selection(job)
+        self._check_selection(job)
         for need in job.spec.needs:
             if self._kinds[need.resource] is ResourceKind.NON_REPLENISHABLE:
                 self.used_up[need.resource] += need.quantity
@@ -81,14 +82,17 @@ class ResourceChecks(Checks):
                 )
 
     def _check_selection(self, job: Job) -> None:
-        """A job of `east` runs on machines with its label only."""
+        """A job of `east` runs on machines with its label only, one of `west` on the second engine."""
+        environment, names = job.attempt.environment, {it.machine for it in job.attempt.containers}
         east = {machine.name for machine in self.machines if EAST_LABEL in machine.labels}
-        if job.attempt.environment == "east" and not east.issuperset(it.machine for it in job.attempt.containers):
+        if self.far and (environment == "west") != self.far.issuperset(names):
+            self.run_log.fail("I10 a job runs on the engine of its environment", job.id)
+        if self.selects_by_label and environment == "east" and not east.issuperset(names):
             self.run_log.fail("I10 a job runs on machines of its environment", job.id)
 
     def _check_machine(self, machine: Machine) -> None:
         """No machine has less than the nodes of jobs on it hold. An engine with one machine does not name it."""
-        expected = machine.name if machine.is_enforced else None
+        expected = machine.name if machine.is_enforced or self.far else None
         nodes = {
             (it.id, container.node): it.spec.nodes.task(container.node).resources
             for it in self._active()

@@ -8,10 +8,11 @@ from batchq.errors import StoreFailed
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
+from batchq.ports.runtime import ContainerRuntime
 from tests.simulation import budgets, submissions
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
-from tests.simulation.container_engine import FaultyEngine, FaultyRuntime
+from tests.simulation.container_engine import FaultyRuntime
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
 from tests.simulation.planned_faults import SURVEY_INTERVAL
@@ -28,7 +29,7 @@ class Server(InProcessServer):
         self,
         *,
         connection: sqlite3.Connection,
-        machine: FaultyEngine,
+        runtime: ContainerRuntime,
         archive: LogArchive,
         checkpoints: CheckpointStore,
         clock: BootClock,
@@ -48,7 +49,7 @@ class Server(InProcessServer):
         super().__init__(
             store=ObservedStore(FaultyDatabase(connection, lifetime=self.lifetime, choices=choices), invariants),
             runtime=FaultyRuntime(
-                machine,
+                runtime,
                 clock=clock,
                 machine_clock=invariants.times.machine_clock,
                 lifetime=self.lifetime,

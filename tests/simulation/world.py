@@ -9,14 +9,16 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any
 
+from batchq.compute.combined_runtime import CombinedRuntime
 from batchq.compute.simulated.container import nanoseconds
 from batchq.domain.container import Resources
 from batchq.domain.enums import FINISHED
-from batchq.domain.ids import JobId, MachineName
+from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint
 from batchq.domain.machines import Machine, one_machine
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
+from batchq.ports.runtime import ContainerRuntime
 from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client
@@ -28,10 +30,15 @@ from tests.simulation.server import Server
 from tests.simulation.store import nothing
 from tests.simulation.submissions import DEFINITIONS, EAST_LABEL, LARGEST
 from tests.support.clock import VirtualClock
+from tests.support.combined import HERE, THERE
 from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 SMALL = Resources(millicpus=2000, memory_mib=1024)
+#: Of the second engine, which runs the jobs of the environment `west`.
+FAR_MACHINES = tuple(
+    Machine(name=MachineName(name), resources=size, is_enforced=True) for name, size in (("k0", HOST), ("k1", SMALL))
+)
 
 
 def machines_of(count: int) -> tuple[Machine, ...]:
@@ -62,7 +69,9 @@ class World:
         if self.choices.clock_set_rate:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
         machines = machines_of(self.choices.machine_count)
-        self.invariants.resources.machines = machines
+        far = FAR_MACHINES if self.choices.has_second_engine else ()
+        self.invariants.resources.machines = machines + far
+        self.invariants.resources.far = frozenset(it.name for it in far)
         self.invariants.resources.selects_by_label = choices.selects_by_label
         self.invariants.resources.account_limit = choices.account_limit
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.
@@ -79,6 +88,18 @@ class World:
             run_log=run_log,
             invariants=self.invariants,
         )
+        self.second: FaultyEngine | None = None
+        if far:
+            self.second = FaultyEngine(
+                clock=self.clock,
+                machines=far,
+                choices=self.choices,
+                run_log=run_log,
+                invariants=self.invariants,
+                engine_id="second",
+            )
+        #: The engines of the jobs.
+        self.engines = (self.machine,) if self.second is None else (self.machine, self.second)
         # Another engine: too small for any job, so that none is begun there while no attempt is unfinished.
         self.other_engine = FaultyEngine(
             clock=self.clock,
@@ -108,8 +129,8 @@ class World:
 
     async def create_catalog(self) -> None:
         """Create the catalog with a server whose engine does not run."""
-        self.machine.engine.missing_images[DEFINITIONS["pulled"]] = None
-        self.machine.engine.missing_images[DEFINITIONS["missing"]] = "not found"
+        for each in self.engines:
+            each.engine.missing_images |= {DEFINITIONS["pulled"]: None, DEFINITIONS["missing"]: "not found"}
         self.server = self._make_server()
         await self.server.align()
         self.server.ready = True
@@ -130,7 +151,8 @@ class World:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.server.kill()
-        await self.machine.runtime.close()
+        for each in self.engines:
+            await each.runtime.close()
         await self.other_engine.runtime.close()
         self.connection.close()
 
@@ -172,7 +194,7 @@ class World:
     def _make_server(self) -> Server:
         return Server(
             connection=self.connection,
-            machine=self.other_engine if self.on_other_engine else self.machine,
+            runtime=self._runtime(),
             archive=self.archive,
             checkpoints=self.checkpoints,
             clock=self.clock,
@@ -181,6 +203,18 @@ class World:
             invariants=self.invariants,
             grace=self._grace,
         )
+
+    def _runtime(self) -> ContainerRuntime:
+        """The engines as a new server constructs them."""
+        if self.on_other_engine:
+            return self.other_engine.runtime
+        if self.second is None:
+            return self.machine.runtime
+        return CombinedRuntime({HERE: self.machine.runtime, THERE: self.second.runtime}, self.clock)
+
+    def engine_with(self, tag: Tag) -> FaultyEngine:
+        """The engine that has the container; the first one if no engine has it."""
+        return next((it for it in self.engines if tag in it.engine.containers), self.machine)
 
     def may_step_disk_clock(self) -> None:
         """Set the clock of the disk while containers write checkpoints, or not."""

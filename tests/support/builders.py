@@ -258,7 +258,6 @@ def scheduler_state(**changes: Any) -> SchedulerState:
         **{
             "now": NOON,
             "obstacle": None,
-            "host_failure": None,
             "cluster": None,
             "queues": {},
             "policies": {},

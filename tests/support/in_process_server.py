@@ -65,6 +65,8 @@ class InProcessServer:
         self.store = store
         self.clock = clock
         self._new_job_id = new_job_id
+        #: The container engines that can run a job, as `SubmissionService` has it. A test may replace it.
+        self.able_engines = lambda _spec: ()
         mailbox = Mailbox()
         self.catalog = CatalogService(
             store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=mailbox.catalog_changed
@@ -126,7 +128,7 @@ class InProcessServer:
             disk_guard=BOTTOMLESS,
             checkpoint_guard=BottomlessCheckpointDisk(),
             stop_grace=stop_grace,
-            unavailable=lambda _spec: None,
+            able_engines=self.able_engines,
             prices=prices,
         )
 

@@ -38,7 +38,7 @@ class TooLargeReason(RunnableReason):
 
 
 class NoMachineSelectedReason(RunnableReason):
-    """No machine has the container engine and the labels that the compute environments of the queue select."""
+    """No machine has the container engine and the labels that the environments of the queue select for the job."""
 
     code = "NO_MACHINE_SELECTED"
     labels = ("never fits: no machine selected",)

@@ -138,13 +138,10 @@ def _of_phases(job: Job, starts: Sequence[StartProgress], state: SchedulerState,
 
 def _host_failed(job: Job, start: StartProgress, state: SchedulerState, reader: Reader) -> Explanation:
     """The error may come from the start of another user's job, so only operators and admins read it."""
-    failure = state.host_failure
-    since = start.since if failure is None or failure.since is None else failure.since
-    detail = start.error or (None if failure is None else failure.detail)
-    figures = _placed(job) | {"length": _length(since, state)}
-    if detail and reader.caller.reaches_all:
-        figures["detail"] = Figure(detail, wording.short(detail))
-    return HostFailureReason(since=since, figures=figures)
+    figures = _placed(job) | {"length": _length(start.since, state)}
+    if start.error and reader.caller.reaches_all:
+        figures["detail"] = Figure(start.error, wording.short(start.error))
+    return HostFailureReason(since=start.since, figures=figures)
 
 
 def _pulling(start: StartProgress, state: SchedulerState) -> Explanation:

@@ -129,8 +129,6 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     now: datetime
     #: What keeps all jobs from starting; None: nothing does.
     obstacle: Obstacle | None
-    #: The failure of the host to start containers; None: it starts them.
-    host_failure: Obstacle | None
     #: The total capacity; None while the container engine has not answered.
     cluster: Cluster | None
     queues: Mapping[QueueName, JobQueue]

@@ -2,6 +2,8 @@
 
 from datetime import datetime, timedelta
 
+from msgspec.structs import replace
+
 from batchq.domain import status_reasons, wording
 from batchq.domain.access.accounts import AccountName
 from batchq.domain.budgets import BudgetScope, ExhaustedBudget
@@ -132,9 +134,10 @@ def explain_runnable(job: Job, neighbours: RelatedJobs, state: SchedulerState, r
         )
     blocked = None
     if queue is not None and state.cluster is not None:
-        if not state.cluster.enabled(queue.environments):
+        able = state.cluster.able(queue.environments, job.spec.engines)
+        if not able:
             return _no_environment(job, queue)
-        blocked = capacity.blocked(job, queue, neighbours, state, reader)
+        blocked = capacity.blocked(job, replace(queue, environments=tuple(able)), neighbours, state, reader)
     if blocked is not None:
         place = _last_attempt(job) | _place(job, neighbours, within_share=False)
         return blocked.reason(since=job.blocked_at or job.runnable_at, figures=blocked.figures | place)

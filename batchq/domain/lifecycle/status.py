@@ -275,7 +275,7 @@ def created(container: AttemptContainer, event: ContainerCreated) -> AttemptCont
     paths = container.created_host_paths
     if event.created_host_paths:
         paths = merge_paths(paths, event.created_host_paths)
-    return replace(container, container_id=event.container_id, created_host_paths=paths)
+    return replace(container, container_id=event.container_id, created_host_paths=paths, pod=event.pod)
 
 
 def merge_paths(known: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:

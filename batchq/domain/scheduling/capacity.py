@@ -8,7 +8,7 @@ they do not delay it (`backfill`), so smaller jobs cannot starve a large one. A 
 unschedulable, and delays no other job.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import ROOT, AccountName
-from batchq.domain.catalog import ComputeEnvironment, EnvironmentName
+from batchq.domain.catalog import ComputeEnvironment, EnvironmentName, engine_of
 from batchq.domain.container import Resources
 from batchq.domain.enums import State, Status
-from batchq.domain.ids import ConsumableName, JobId, MachineName
+from batchq.domain.ids import ConsumableName, ContainerEngineName, JobId, MachineName
 from batchq.domain.job import ConsumableRequirement, Job
 from batchq.domain.scheduling.backfill import (
     Ending,
@@ -58,6 +58,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     resources: Resources
     #: What each node requests; empty: the job has one node.
     nodes: tuple[NodeRun, ...] = ()
+    #: The container engines that can run it; empty: all.
+    engines: tuple[ContainerEngineName, ...] = ()
     #: Consumable resources.
     requirements: tuple[ConsumableRequirement, ...] = ()
     #: The timeout; None: none.
@@ -117,6 +119,13 @@ class Cluster(Struct, frozen=True, kw_only=True):
         """The environments of `names` that exist and are ENABLED, in the same order."""
         return [name for name in names if name in self.environments and self.environments[name].state is State.ENABLED]
 
+    def able(self, names: Sequence[EnvironmentName], engines: Collection[ContainerEngineName]) -> list[EnvironmentName]:
+        """The enabled environments on one of the container engines; no engines: all that are enabled."""
+        enabled, first = self.enabled(names), self.machines.first_engine
+        if not engines:
+            return enabled
+        return [name for name in enabled if (engine_of(self.environments[name].tags) or first) in engines]
+
     def amounts(self) -> dict[Dimension, int]:
         """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
         unknown = UNLIMITED if self.machines.is_partly_unknown else 0
@@ -135,6 +144,7 @@ def candidate_of_job(job: Job) -> Candidate:
         order=job.order,
         resources=job.spec.resources,
         nodes=job.spec.nodes.runs if job.spec.nodes.count > 1 else (),
+        engines=job.spec.engines,
         requirements=job.spec.needs,
         timeout=job.spec.timeout,
         share=job.spec.share_identifier,
@@ -203,7 +213,7 @@ class FreeCapacity:
         until = latest_end_if_placed(job.timeout, self._now)
         before = self._reservations.before(until)
         quotas = self._cluster.quotas.on_millicpus(job.account)
-        shape = (job.resources, job.nodes, job.requirements, tuple(names), quotas, before)
+        shape = (job.resources, job.nodes, job.engines, job.requirements, tuple(names), quotas, before)
         known = self._refused.get(shape)
         if known is not None:
             return Insufficient(reason=known, known=True)
@@ -258,7 +268,7 @@ class FreeCapacity:
         """The job's demand on each enabled environment that could hold it if nothing else ran."""
         if job.requirements:
             self._count(need.resource for need in job.requirements)
-        wanted = {name: self._demand(job, name) for name in self._cluster.enabled(names)}
+        wanted = {name: self._demand(job, name) for name in self._cluster.able(names, job.engines)}
         return {
             name: amounts
             for name, amounts in wanted.items()
@@ -309,9 +319,9 @@ class FreeCapacity:
 
     def _why_never(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
         """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
-        enabled = self._cluster.enabled(names)
+        enabled = self._cluster.able(names, job.engines)
         if not enabled:
-            return Insufficient(reason=status_reasons.NO_ENVIRONMENT)
+            return self._without_environment(job, names)
         for need in job.requirements:
             if need.resource not in self._cluster.stocks:
                 return Unschedulable(reason=status_reasons.no_such_resource(need.resource))
@@ -333,6 +343,12 @@ class FreeCapacity:
         return Unschedulable(
             reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting)
         )
+
+    def _without_environment(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
+        """A job waits while no environment is enabled, unless those that are enabled cannot run it."""
+        if self._cluster.enabled(names):
+            return Unschedulable(reason=never_fits_reason(job.runs, ()))
+        return Insufficient(reason=status_reasons.NO_ENVIRONMENT)
 
     def _take(self, wanted: Amounts, until: datetime | None, rooms: Rooms) -> None:
         """Use the resources until `until`; None: the end is not known. `rooms`: what is returned on machines.

@@ -17,7 +17,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.catalog import Network
 from batchq.domain.explanation.facts import StartProgress
-from batchq.domain.ids import JobId, Tag
+from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import spec_of
 from batchq.domain.lifecycle.escalation import awaits_checkpoint
@@ -82,7 +82,7 @@ class Executor:
         oci_runtime_on: Callable[[str], str | None],
         accounts: AccountPolicies,
         checkpoints: Checkpoints,
-        breaker: StartBreaker,
+        breaker_of: Callable[[MachineName | None], StartBreaker],
         capture_log: Callable[[Tag], Awaitable[bool]],
         final_metrics: FinalMetrics,
         clock: Clock,
@@ -97,7 +97,8 @@ class Executor:
         self._oci_runtime_on = oci_runtime_on
         self._accounts = accounts
         self._checkpoints = checkpoints
-        self._breaker = breaker
+        #: The breaker of the container engine of a machine.
+        self._breaker_of = breaker_of
         #: Copies a container's output to the log archive; returns whether that also removed the container.
         self._capture_log = capture_log
         self._final_metrics = final_metrics
@@ -208,14 +209,15 @@ class Executor:
         """Create the Start before its turn comes, so that it can be abandoned while it waits."""
         assert job is not None, f"the start of {tag} has no job"
         environment = attempt_of(job).environment
+        launch = launch_spec(job, tag, self._network_on(environment), oci_runtime=self._oci_runtime_on(environment))
         return Start(
             job=job,
             tag=tag,
-            launch=launch_spec(job, tag, self._network_on(environment), oci_runtime=self._oci_runtime_on(environment)),
+            launch=launch,
             runtime=self._runtime,
             accounts=self._accounts,
             checkpoints=self._checkpoints.files,
-            breaker=self._breaker,
+            breaker=self._breaker_of(launch.machine),
             clock=self._clock,
             tasks=self._tasks,
             is_first=lambda: is_first(self._saved_job(tag.job_id) or job, tag),

@@ -178,7 +178,8 @@ class Start:
         """While the breaker is open, wait for permission to probe, or until the start is abandoned."""
         permission = None if self.abandoned.is_set() else self._breaker.permit()
         if permission is not None:
-            self._enter(StartPhase.HOST_FAILED, self.progress.error)
+            self._enter(StartPhase.HOST_FAILED, self.progress.error or self._breaker.error or "")
+            self.progress = replace(self.progress, since=self._breaker.opened_at or self.progress.since)
             try:
                 await self._unless_abandoned(permission)
             finally:
@@ -252,6 +253,7 @@ class Start:
             container_key=self._tag.container_key,
             container_id=container.container_id,
             created_host_paths=container.created_host_paths,
+            pod=container.pod,
         )
         await self._save(event)
         self._launch = replace(self._launch, container_id=container.container_id)

@@ -3,13 +3,15 @@
 Only failures that a job cannot cause count (`StartRefused.host_failed`). It opens only when several jobs fail in this
 way without a success in between, with several images or with an image that has started before. A bad image, command,
 mount or device therefore does not open it, however many jobs use it. A success closes it. Decision 0038.
+
+Each container engine has its own breaker: an engine that cannot start containers delays no start on another one.
 """
 
 import asyncio
 import logging
 from datetime import datetime
 
-from batchq.domain.ids import JobId
+from batchq.domain.ids import ContainerEngineName, JobId
 from batchq.engine.supervisor import Supervisor
 from batchq.ports.clock import Clock
 
@@ -22,12 +24,34 @@ MAX_IMAGES = 1000  # images remembered as having started
 MAX_REASON = 300  # characters
 
 
-class StartBreaker:
-    """Counts failures of the host and paces starts while the host cannot start containers."""
+class StartBreakers:
+    """The breakers of all container engines."""
 
     def __init__(self, *, clock: Clock, tasks: Supervisor) -> None:
         self._clock = clock
         self._tasks = tasks
+        self._by_engine: dict[ContainerEngineName, StartBreaker] = {}
+
+    def of_engine(self, engine: ContainerEngineName) -> "StartBreaker":
+        if engine not in self._by_engine:
+            self._by_engine[engine] = StartBreaker(clock=self._clock, tasks=self._tasks, engine=engine)
+        return self._by_engine[engine]
+
+    @property
+    def error(self) -> str | None:
+        """The failures of all engines that cannot start containers; None: there are no failures."""
+        return "; ".join(error for breaker in self._by_engine.values() if (error := breaker.error)) or None
+
+
+class StartBreaker:
+    """Counts failures of the host and paces starts while the host cannot start containers."""
+
+    def __init__(self, *, clock: Clock, tasks: Supervisor, engine: str = "") -> None:
+        """`engine`: the name of the container engine in messages; empty: not known."""
+        self._clock = clock
+        self._tasks = tasks
+        self._host = engine or "the host"
+        self._where = f" on {engine}" if engine else ""
         #: Starts that succeeded since the server began.
         self.successes = 0
         #: The jobs and images that failed since the last success, up to the numbers that open the breaker.
@@ -55,7 +79,7 @@ class StartBreaker:
 
         It is also reported while all the failed jobs use one image, which may be the cause.
         """
-        return f"containers cannot be started: {self._reason}" if len(self._jobs) >= MIN_JOBS else None
+        return f"containers cannot be started{self._where}: {self._reason}" if len(self._jobs) >= MIN_JOBS else None
 
     def permit(self) -> asyncio.Future[None] | None:
         """None if the start may be tried now, else a future to wait for.
@@ -81,7 +105,7 @@ class StartBreaker:
         if self._open:
             self._open = False
             self._pause = FIRST_PAUSE
-            log.info("the host starts containers again: %d waiting starts continue", len(self._waiting))
+            log.info("%s starts containers again: %d waiting starts continue", self._host, len(self._waiting))
             while self._waiting:
                 self._admit_next()
 
@@ -97,7 +121,9 @@ class StartBreaker:
         elif len(self._jobs) >= MIN_JOBS and (len(self._images) >= MIN_IMAGES or image in self._started_images):
             self._open, self.opened_at = True, self._clock.now()
             log.warning(
-                "the host cannot start containers; jobs wait, and single starts probe the host: %s", self._reason
+                "%s cannot start containers; jobs wait, and single starts probe the host: %s",
+                self._host,
+                self._reason,
             )
 
     def job_failed(self) -> None:

@@ -121,6 +121,7 @@ CREATE TABLE jobs (
     memory_mib INTEGER NOT NULL, -- reserved for all containers of the job, in MiB
     gpus INTEGER NOT NULL, -- reserved for all containers of the job
     node_runs TEXT, -- JSON of a tuple of NodeRun; NULL for a job with one node
+    engines TEXT, -- the container engines that can run the job, with spaces between them; NULL: all
     timeout INTEGER, -- the longest run of an attempt, in microseconds; NULL without a limit
     parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
     array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for any other job
@@ -143,12 +144,12 @@ CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord I
 
 -- The placement pass reads candidates from these indexes alone. Finished jobs are not in them.
 CREATE INDEX jobs_runnable ON jobs (
-    queue, ord, id, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account,
+    queue, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
-    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, account,
+    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;

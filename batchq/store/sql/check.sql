@@ -2,7 +2,7 @@
 
 -- jobs_by_page
 SELECT jobs.ord, state, spec, status,
-    id, jobs.ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account
+    id, jobs.ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs LEFT JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
 WHERE jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
 

@@ -33,18 +33,18 @@ WHERE status IN ('STARTING', 'RUNNING');
 
 -- runnable_jobs
 -- INDEXED BY, because SQLite may choose jobs_by_status, which has unschedulable and held jobs too.
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account
+SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
 
 -- runnable_jobs_in_share
 -- Two SELECTs, because (rank, ord) > (:rank, :after) would read all jobs of this rank again for every page.
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account
+SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND passed_over = 0
     AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord > :after
 UNION ALL
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account
+SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND passed_over = 0
     AND queue = :queue AND share_identifier = :share_identifier AND rank > :rank
@@ -62,7 +62,7 @@ WITH RECURSIVE waiting (account) AS (
     )
     FROM waiting WHERE waiting.account IS NOT NULL
 )
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, jobs.account
+SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
 FROM waiting CROSS JOIN jobs ON jobs.ord IN (
     SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_by_account
     WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue AND own.account = waiting.account
@@ -84,7 +84,7 @@ WITH RECURSIVE waiting (account) AS (
     )
     FROM waiting WHERE waiting.account IS NOT NULL
 )
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, jobs.account
+SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
 FROM waiting CROSS JOIN jobs ON jobs.ord IN (
     SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_in_share_by_account
     WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue

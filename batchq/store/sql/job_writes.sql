@@ -3,12 +3,12 @@
 -- insert_job
 INSERT INTO jobs (
     ord, id, version, queue, status, passed_over, has_array_work, created_at, owner, account, name, definition,
-    revision, share_identifier, rank, millicpus, memory_mib, gpus, node_runs, timeout, parent_ord, array_size,
+    revision, share_identifier, rank, millicpus, memory_mib, gpus, node_runs, engines, timeout, parent_ord, array_size,
     consumable_requirements, rerun_of, group_id, state
 )
 VALUES (
     :ord, :id, :version, :queue, :status, :passed_over, :has_array_work, :created_at, :owner, :account, :name,
-    :definition, :revision, :share_identifier, :rank, :millicpus, :memory_mib, :gpus, :node_runs, :timeout,
+    :definition, :revision, :share_identifier, :rank, :millicpus, :memory_mib, :gpus, :node_runs, :engines, :timeout,
     :parent_ord, :array_size, :consumable_requirements, :rerun_of, :group_id, :state
 );
 

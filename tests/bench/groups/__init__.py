@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.bench.figures import Figure, Scale
 
-NAMES = "containers ends stop use wire arrays cancel history life million pages events console"
+NAMES = "containers ends stop use wire arrays cancel history life million pages events console kubernetes"
 GROUPS: Mapping[str, Callable[[Scale, Path], Iterator[Figure]]] = {
     name: import_module(f"tests.bench.groups.{name}").measure for name in NAMES.split()
 }

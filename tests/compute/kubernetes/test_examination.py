@@ -24,7 +24,7 @@ async def examined(tmp_path, cluster):
 
 
 async def findings(tmp_path, cluster):
-    found = engine_findings(await examined(tmp_path, cluster))
+    found = engine_findings([await examined(tmp_path, cluster)])
     return [(it.level, it.message) for it in found]
 
 
@@ -109,7 +109,7 @@ def test_a_cluster_that_does_not_answer_and_a_kubeconfig_that_cannot_be_used_are
 
     assert isinstance(absent, UnavailableRuntime)
     assert (absent.fault, unusable.fault) == (RuntimeFault.NOT_LISTENING, RuntimeFault.NOT_CONFIGURED)
-    assert [it.level for it in (*engine_findings(absent), *engine_findings(unusable))] == [Level.PROBLEM] * 2
+    assert [it.level for it in engine_findings([absent, unusable])] == [Level.PROBLEM] * 2
 
 
 def test_the_roles_of_the_manifest_are_the_rights_that_the_doctor_checks():

@@ -227,6 +227,16 @@ def restart(name):
     {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](folder() / "bin")
 
 
+def kill_on_nodes(program):
+    """Kill the containerd or the kubelet of each node, as a crash does. The node starts it again."""
+    for index in NODES:
+        own = {"containerd": f"{STATE}/bed-n{index}/containerd.toml", "kubelet": f"--hostname-override=bed-n{index}"}
+        for process in Path("/proc").glob("[0-9]*"):
+            arguments = command_of(process.name).split("\0")
+            if Path(arguments[0]).name == program and own[program] in arguments:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def is_old(programs):
     """Whether the programs are older than Kubernetes 1.24, which removed flags."""
     version = subprocess.run([programs / "kube-apiserver", "--version"], check=True, capture_output=True, text=True)
@@ -270,7 +280,7 @@ def command_of(pid):
     """The command of a process; empty: it has ended, whether or not its parent has noticed."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 

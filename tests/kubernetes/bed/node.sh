@@ -106,9 +106,19 @@ minor=$("$PROGRAMS/bin/kubelet" --version | cut -d. -f2)
 [ "$minor" -lt 24 ] && flags+=(--container-runtime=remote "--image-service-endpoint=$socket")
 [ "$minor" -ge 31 ] && echo "failCgroupV1: false" >>"$own/kubelet.yaml"
 
-containerd -c "$own/containerd.toml" -l warn >>"$own/containerd.log" 2>&1 &
+# Start a program again whenever it ends, as tests kill it. Its output goes to a file.
+keep() {
+    local log=$1
+    shift
+    while :; do
+        "$@" >>"$log" 2>&1
+        sleep 0.2
+    done
+}
+
+keep "$own/containerd.log" containerd -c "$own/containerd.toml" -l warn &
 images() { ctr -a /run/containerd/containerd.sock "$@"; }
 while ! images version >/dev/null 2>&1; do sleep 0.05; done
 for archive in "$STATE"/images/*.tar; do images -n k8s.io images import "$archive" >/dev/null; done
-"$PROGRAMS/bin/kubelet" "${flags[@]}" >>"$own/kubelet.log" 2>&1 &
+keep "$own/kubelet.log" "$PROGRAMS/bin/kubelet" "${flags[@]}" &
 while :; do wait; sleep 0.1; done

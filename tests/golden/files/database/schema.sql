@@ -185,6 +185,7 @@ CREATE TABLE jobs (
     memory_mib INTEGER NOT NULL,
     gpus INTEGER NOT NULL,
     node_runs TEXT,
+    engines TEXT,
     timeout INTEGER,
     parent_ord INTEGER REFERENCES jobs (ord),
     array_size INTEGER NOT NULL,
@@ -213,14 +214,14 @@ WHERE passed_over = 2;
 CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
 WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
-    queue, ord, id, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, share_identifier, rank, account,
+    queue, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, passed_over)
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
-    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, consumable_requirements, timeout, account,
+    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
