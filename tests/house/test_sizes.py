@@ -26,7 +26,7 @@ MAX_PACKAGE_LINES = {
     "batchq/domain": 13_800,
     "batchq/engine": 8_100,
     "batchq/logs": 1_350,
-    "batchq/ports": 3_050,
+    "batchq/ports": 3_100,
     "batchq/server": 1_350,
     "batchq/services": 4_650,
     "batchq/store": 6_150,
