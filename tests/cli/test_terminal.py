@@ -64,12 +64,12 @@ async def test_held_and_stopping_jobs_have_their_state_in_words(native):
 
     states = [" ".join(line.split()[2:4]) for line in shown["screen"][1:7]]
     assert states == [
-        "RUNNABLE held",
-        "RUNNABLE paused",
         "RUNNING checkpoint",
         "RUNNING pausing",
         "RUNNING killed",
         "RUNNING default",
+        "RUNNABLE held",
+        "RUNNABLE paused",
     ]
 
 
