@@ -190,6 +190,7 @@ class Monitored:
         metrics = Metrics(now=lambda: self.now)
         monitoring = Monitoring(
             health=dict,
+            facts=dict,
             is_alive=self._is_well,
             is_ready=self._is_well,
             scrape=lambda: metrics.scrape(self._read, lambda _: ()),
