@@ -5,6 +5,9 @@ from datetime import datetime
 from random import Random
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from batchq.domain.enums import FINISHED, AttemptContainerState
 from batchq.domain.ids import JobId, Tag, node_of
 from batchq.domain.job import Job
@@ -29,14 +32,24 @@ def how(rng: Random) -> dict[str, Any]:
     return rng.choice([{}, checkpoint, checkpoint, checkpoint | DISCARD, DISCARD, {"force": True}])
 
 
+class Request(Struct, frozen=True, kw_only=True):
+    """The request of a checkpoint by a signal."""
+
+    #: When a server saved it.
+    saved_at: datetime | None
+    #: When it was first sent.
+    sent_at: datetime
+    may_be_delivered: bool = True
+
+
 class SignalChecks(Checks):
     def __init__(self, *, jobs: Mapping[JobId, Job], now: Callable[[], datetime], run_log: RunLog) -> None:
         super().__init__(jobs=jobs, run_log=run_log)
         self._now = now
         self._stopped: set[Tag] = set()
         self._killed: set[Tag] = set()
-        #: When a checkpoint signal was last sent that may be delivered.
-        self._requested: dict[Tag, datetime] = {}
+        #: The latest request of a checkpoint of each container.
+        self._requests: dict[Tag, Request] = {}
 
     def killed(self, tag: Tag) -> None:
         self._killed.add(tag)
@@ -63,17 +76,21 @@ class SignalChecks(Checks):
             return
         if part is not None and part.checkpoint_requested_at is None:
             self.fail("I29 a checkpoint signal is saved before it is sent", tag, signal)
-        self._request(tag, job)
+        saved = None if part is None else part.checkpoint_requested_at
+        self._request(tag, job, saved)
 
-    def _request(self, tag: Tag, job: Job) -> None:
-        rules, last = job.spec.checkpoints, self._requested.get(tag)
-        self._requested[tag] = self._now()
-        if rules is not None and last is not None and self._now() - last < rules.timeout:
+    def _request(self, tag: Tag, job: Job, saved: datetime | None) -> None:
+        """Its time begins with the first send: the repetition of a send that failed is the same saved request."""
+        rules, last, now = job.spec.checkpoints, self._requests.get(tag), self._now()
+        if rules is not None and last is not None and last.may_be_delivered and now - last.sent_at < rules.timeout:
             self.fail("I29 a checkpoint signal that may be delivered is not repeated in its time", tag, str(last))
+        first = now if last is None or last.saved_at != saved else last.sent_at
+        self._requests[tag] = Request(saved_at=saved, sent_at=first)
 
     def not_sent(self, tag: Tag) -> None:
         """The signal that was sent last did not reach the engine."""
-        self._requested.pop(tag, None)
+        if (last := self._requests.get(tag)) is not None:
+            self._requests[tag] = replace(last, may_be_delivered=False)
 
     def forced(self, job_id: JobId) -> None:
         """A force of a whole job was acknowledged."""
