@@ -1,10 +1,11 @@
-"""Makes docs/console.png, a picture of the console's overview: `python -m tests.docs.picture`.
+"""Makes the pictures of the console in `docs`, `console*.png`: `python -m tests.docs.picture`.
 
-The page is real: a server with simulated containers, whose clock is set ahead between two groups of submissions. Its
+The pages are real: a server with simulated containers, whose clock is set ahead between two groups of submissions. Its
 activity of the last 24 hours is written before it starts.
 """
 
 import asyncio
+import itertools
 import math
 import tempfile
 import threading
@@ -29,10 +30,11 @@ from tests.console.browser.visitor import chromium_path
 from tests.console.world import Submitter
 from tests.docs.pages import ROOT
 
-PICTURE = ROOT / "docs" / "console.png"
+DOCS = ROOT / "docs"
 SIZE = {"width": 1100, "height": 900}
 DAY, AHEAD = timedelta(days=1), timedelta(hours=9)
 DOWN = 14.0, 15.0  # hours of the day in which the server did not run
+SUCCEEDS = Script(seconds=0)
 FAILS, LACKS_MEMORY = Script(seconds=0, exit_code=1), Script(seconds=0, exit_code=137, out_of_memory=True)
 
 
@@ -66,7 +68,7 @@ def served(data):
 
 
 def fill(work):
-    """Jobs of some hours."""
+    """Jobs of some hours. Returns the paths of the pages by the name of their picture."""
     for queue, vcpus in (("cpu", 16), ("gpu", 4)):
         work.add_queue(queue, vcpus=vcpus)
     run(work, "fold-7", queue="gpu", vcpus=4)
@@ -79,7 +81,19 @@ def fill(work):
     AdvancedClock.ahead += timedelta(hours=1, minutes=40)
     run(work, "sweep-2", queue="cpu", vcpus=1, arrayProperties={"size": 2000}, status="PENDING")
     work.submit("fold-8", queue="gpu")
+    for number, (lr, seed) in enumerate(itertools.product(("0.1", "0.03", "0.01", "0.003"), range(1, 9)), 1):
+        tags, values = {"batchq:group": "fit", "batchq:group-size": "32"}, {"lr": lr, "seed": str(seed)}
+        fails = lr == "0.1" and seed % 3 == 0
+        name, script, status = ("fit-high", FAILS, "FAILED") if fails else ("fit", SUCCEEDS, "SUCCEEDED")
+        run(work, f"{name}-{number}", script, status=status, queue="default", tags=tags, parameters=values)
     AdvancedClock.ahead += timedelta(minutes=8)
+    return {
+        "console": "",
+        "console-jobs": "jobs",
+        "console-job": f"jobs/{work.jobs['fold-7']}",
+        "console-array": f"jobs/{work.jobs['sweep-2']}/children",
+        "console-queue": "queues/cpu",
+    }
 
 
 async def record_past(data):
@@ -128,12 +142,17 @@ def main():
         sync_playwright() as playwright,
     ):
         keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
-        fill(Submitter(boto3.client("batch", endpoint_url=url, region_name="us-east-1", **keys)))
+        pages = fill(Submitter(boto3.client("batch", endpoint_url=url, region_name="us-east-1", **keys)))
         browser = playwright.chromium.launch(executable_path=chromium_path())
         page = browser.new_page(viewport=SIZE, color_scheme="light")
-        page.goto(f"{url}/ui/")
-        page.screenshot(path=PICTURE)
-    print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size} bytes")
+        page.goto(f"{url}/ui/jobs")
+        pages["console-group"] = (
+            page.get_by_role("link", name="fit", exact=True).get_attribute("href").removeprefix("/ui/")
+        )
+        for name, path in pages.items():
+            page.goto(f"{url}/ui/{path}")
+            page.screenshot(path=DOCS / f"{name}.png")
+            print(f"docs/{name}.png: {(DOCS / f'{name}.png').stat().st_size} bytes")
 
 
 if __name__ == "__main__":
