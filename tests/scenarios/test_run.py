@@ -100,10 +100,13 @@ async def test_each_attempt_gets_its_number(world):
     assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
 
 
+KILLED = (137, status_reasons.EXITED)
+
+
 @pytest.mark.fault("EN12", "EN13")
 @pytest.mark.parametrize(
     ("action", "end"),
-    [("kill", (137, status_reasons.EXITED)), ("remove", (None, status_reasons.DISAPPEARED))],
+    [("kill", KILLED), ("remove", (None, status_reasons.DISAPPEARED))],
     ids=["killed", "removed"],
 )
 async def test_a_container_that_another_program_ends_uses_up_its_attempt(world, action, end):
@@ -114,7 +117,10 @@ async def test_a_container_that_another_program_ends_uses_up_its_attempt(world, 
     await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
     await world.finish(job)
     done = await world.wait_for(job, Status.SUCCEEDED)
-    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [end, (0, status_reasons.EXITED)]
+    first, second = ((it.exit_code, it.status_reason) for it in done.attempts)
+    # Docker kills a container before it removes it, and batchq may see the exit in between.
+    assert first == end or (not world.virtual and first == KILLED), first
+    assert second == (0, status_reasons.EXITED)
 
 
 @pytest.mark.fault("EN20")
