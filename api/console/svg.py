@@ -5,7 +5,6 @@ picture has a text beside it with the same content.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
 from itertools import accumulate
 
 from markupsafe import Markup
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.domain.enums import Status
-from batchq.domain.wording import duration_words
+from batchq.domain.wording import seconds_words
 from batchq.ports.jobs import ChildRun
 from batchq.system.escapes import escape
 
@@ -25,7 +24,6 @@ STEPS = 2  # of the graph, each way: it always has as many columns, so that its 
 MARGIN = 0.04  # of an axis, around dots
 BINS = 20  # of a histogram
 MAX_TITLES = 300  # ranges of the grid with a hover text
-TENTHS_BELOW = 10  # seconds
 STRIP = 5  # width of the part of a node that has the colour of its status
 MAX_NAME = 19  # characters of a name in a node
 
@@ -175,7 +173,7 @@ def histogram(seconds: Sequence[float], label: str) -> Markup:
         PlotColumn(
             first=at,
             end=at + 1,
-            text=f"{count} from {duration_text(low + at * width)} to {duration_text(low + (at + 1) * width)}",
+            text=f"{count} from {seconds_words(low + at * width)} to {seconds_words(low + (at + 1) * width)}",
         )
         for at, count in enumerate(counts)
         if count
@@ -188,7 +186,7 @@ def histogram(seconds: Sequence[float], label: str) -> Markup:
             x=(0, BINS),
             y=(0, max(counts)),
             y_texts=(str(max(counts)), "0"),
-            x_texts=(duration_text(low), duration_text(high)),
+            x_texts=(seconds_words(low), seconds_words(high)),
             columns=columns,
         )
     )
@@ -214,11 +212,6 @@ def scatter_plot(points: Sequence[tuple[float, float, str]], label: str) -> Mark
             x_texts=(f"{min(xs):g}", f"{max(xs):g}"),
         )
     )
-
-
-def duration_text(seconds: float) -> str:
-    """`42 s`, or `0.5 s` below 10 s."""
-    return f"{seconds:.1f} s" if seconds < TENTHS_BELOW else duration_words(timedelta(seconds=seconds))
 
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:

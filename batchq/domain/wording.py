@@ -10,6 +10,7 @@ MAX_LISTED = 3  # names in a list; the rest is counted
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _GIB = 1024  # MiB
 _MIB = 2**20  # bytes
+_TENTH = 0.1  # seconds
 _FEW = 10  # from which number of a unit on decimals are left out
 #: The usual meanings of exit codes. Shells report a program that a signal ended as 128 and the signal's number.
 _MEANINGS = {
@@ -32,7 +33,9 @@ def duration_words(length: timedelta) -> str:
 
 
 def seconds_words(seconds: float) -> str:
-    """As `duration_words`, with a decimal below ten seconds, as `0.4 s`."""
+    """As `duration_words`, with a decimal below ten seconds, as `0.4 s`, and milliseconds below a tenth of one."""
+    if 0 < seconds < _TENTH:
+        return f"{1000 * seconds:.0f} ms"
     return f"{seconds:.1f} s" if seconds < _FEW else duration_words(timedelta(seconds=seconds))
 
 

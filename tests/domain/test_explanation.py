@@ -94,6 +94,7 @@ def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
         (wording.duration_words, timedelta(hours=1), "1 h"),
         (wording.duration_words, timedelta(hours=2, minutes=5), "2 h 5 min"),
         (wording.duration_words, timedelta(days=3, hours=2), "3 d 2 h"),
+        *((wording.seconds_words, *it) for it in [(0, "0.0 s"), (0.012, "12 ms"), (0.1, "0.1 s"), (10, "10 s")]),
         *((wording.ordinal, *it) for it in [(1, "1st"), (2, "2nd"), (3, "3rd"), (12, "12th"), (1111, "1,111th")]),
         (wording.list_words, ["a"], "a"),
         (wording.list_words, ["a", "b"], "a and b"),
