@@ -4,8 +4,9 @@ The cluster is the context of BATCHQ_TEST_KUBERNETES, `FILE` or `FILE#CONTEXT`. 
 (tests/kubernetes/bed/images.py), and its namespace belongs to the tests.
 """
 
+import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from uuid import uuid4
 
 import pytest
@@ -18,13 +19,14 @@ from batchq.settings import Privileged
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.system.clock import SystemClock
 from tests.support.clock import ShiftedClock
-from tests.support.containers import until
+from tests.support.containers import POLL_INTERVAL, until
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.kubernetes import PlacedRuntime, kubernetes_runtime
 from tests.support.kubernetes_api import node
 from tests.support.world import World, running
 
 CLUSTER = "BATCHQ_TEST_KUBERNETES"
+REMOVAL = 300.0  # seconds for the removal of all pods, also by a kubelet that was killed
 TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
 WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
 
@@ -62,18 +64,22 @@ async def on_cluster(**changes):
     try:
         yield runtime
     finally:
-
-        async def is_empty():
-            try:
-                found = await runtime.survey()
-                for it in found:
-                    await runtime.remove(it.tag)
-            except RuntimeUnknown:
-                return False
-            return found == ()
-
-        await until(is_empty)
+        async with asyncio.timeout(REMOVAL):
+            while await remove_all(runtime):  # noqa: ASYNC110 - a cluster sets no event
+                await asyncio.sleep(POLL_INTERVAL)
         await runtime.close()
+
+
+async def remove_all(runtime):
+    """Request the removal of all pods. Returns whether some may be left."""
+    try:
+        found = await runtime.survey()
+    except RuntimeUnknown:
+        return True
+    for it in found:
+        with suppress(RuntimeUnknown):
+            await runtime.remove(it.tag)
+    return found != ()
 
 
 @asynccontextmanager
