@@ -17,16 +17,16 @@ ON_DOCKER = {"containers", "ends", "stop", "use", "million"}
 @pytest.mark.parametrize(
     "group",
     [
-        pytest.param(it, marks=pytest.mark.docker if it in ON_DOCKER else ())
-        for it in GROUPS
-        if it != "kubernetes" or CLUSTER in os.environ
+        pytest.param(group, marks=pytest.mark.docker if group in ON_DOCKER else ())
+        for group in GROUPS
+        if group != "kubernetes" or CLUSTER in os.environ
     ],
 )
 def test_a_group_measures_all_its_figures(group, tmp_path):
     figures = list(GROUPS[group](TINY, tmp_path))
 
     assert figures
-    assert all(str(it).count("|") == str(figures[0]).count("|") for it in figures)
+    assert all(str(figure).count("|") == str(figures[0]).count("|") for figure in figures)
 
 
 def test_pairs_are_interleaved():

@@ -51,7 +51,7 @@ async def test_a_command_prints_its_output_and_gives_its_exit_code(data, capfd):
     assert await batchq("exec", "train", "--", "sh", "-c", "true") == 3
 
     assert capfd.readouterr().out == "hello\nyou\n"
-    assert [it.record.operation for it in Journal(data).read()[0]] == ["ExecJob"]
+    assert [entry.record.operation for entry in Journal(data).read()[0]] == ["ExecJob"]
 
 
 async def test_the_end_of_stdin_ends_the_input_of_the_command(data, capfd):

@@ -30,12 +30,12 @@ async def test_without_filters_own_unfinished_and_recently_ended_jobs_are_listed
     assert await batchq("list") == 0
 
     *unfinished, recent = native.listed
-    assert [it.pop("jobStatuses") for it in unfinished] == [ACTIVE, WAITING]
+    assert [request.pop("jobStatuses") for request in unfinished] == [ACTIVE, WAITING]
     assert unfinished == [{"mine": True, "explain": True, "maxResults": 100}] * 2
     assert ms(minutes=61) < recent.pop("endedAfter") < ms(minutes=59)
     assert recent == {"mine": True, "explain": True, "jobStatuses": ["SUCCEEDED", "FAILED"], "maxResults": 100}
-    lines = [it.split("\t") for it in capsys.readouterr().out.splitlines()]
-    assert [it[:5] for it in lines] == [
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[:5] for line in lines] == [
         [FIRST, "train", "RUNNABLE", "default", "ada"],
         [SECOND, "sim", "FAILED", "default", "ada"],
     ]
@@ -121,9 +121,9 @@ async def test_all_pages_are_read_up_to_the_limit(native, capsys):
     assert await batchq("list", "-a", "--limit", "7", "-o", "ids") == 0
 
     printed = capsys.readouterr()
-    assert printed.out.splitlines() == [it["jobId"] for it in native.rows[:7]]
+    assert printed.out.splitlines() == [other_row["jobId"] for other_row in native.rows[:7]]
     assert printed.err.startswith("batchq: more jobs may match, searched back to 2026-")
-    assert [it["maxResults"] for it in native.listed] == [7, 4, 1]
+    assert [request["maxResults"] for request in native.listed] == [7, 4, 1]
 
 
 async def test_no_match_is_a_remark_on_stderr(native, capsys):
@@ -164,12 +164,12 @@ async def test_each_printed_reason_selects_its_group(native, capsys):
 
     async def groups(*words):
         await batchq("list", "-a", "--group-by", "reason", *words)
-        return [it.split("\t")[0] for it in capsys.readouterr().out.splitlines()]
+        return [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()]
 
     printed = await groups()
 
     assert len(printed) == len(native.rows)
-    assert [await groups("--reason", it) for it in printed] == [[it] for it in printed]
+    assert [await groups("--reason", value) for value in printed] == [[value] for value in printed]
     await batchq("list", "-a", "--reason", "EXIT CODE 1", "-o", "json")
     (found,) = json.loads(capsys.readouterr().out)["jobs"]
     assert found["exitCode"] == 1
@@ -186,7 +186,7 @@ async def test_a_reason_is_searched_beyond_the_printed_jobs(native, capsys):
 
 async def test_groups_have_the_number_of_jobs_in_each_state(native, capsys):
     states = ["RUNNING", "FAILED", "FAILED"]
-    native.rows = [row("sim", it, jobId=job_id("2", at)) for at, it in enumerate(states)] + [row("train")]
+    native.rows = [row("sim", state, jobId=job_id("2", at)) for at, state in enumerate(states)] + [row("train")]
 
     assert await batchq("list", "-a", "--group-by", "name", "-o", "csv") == 0
 

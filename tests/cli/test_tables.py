@@ -20,11 +20,15 @@ ROWS = [
     {"id": "8f2c51a7-0000", "name": "train", "status": "RUNNING", "cpu": 9},
     {"id": "77ab01c9-0000", "name": LONG_NAME, "status": "FAILED", "cpu": 10},
 ]
-LINES = ["\t".join(it[key] for key in ("id", "status", "name")) for it in ROWS]
+LINES = ["\t".join(row[key] for key in ("id", "status", "name")) for row in ROWS]
 COLUMNS = [
-    Column(title="JOB", full=lambda it: it["id"], short=lambda it: it["id"][:8]),
-    Column(title="STATE", full=lambda it: it["status"], style=lambda it: "red" if it["status"] == "FAILED" else ""),
-    Column(title="NAME", full=lambda it: it["name"], elastic=True),
+    Column(title="JOB", full=lambda value: value["id"], short=lambda value: value["id"][:8]),
+    Column(
+        title="STATE",
+        full=lambda value: value["status"],
+        style=lambda value: "red" if value["status"] == "FAILED" else "",
+    ),
+    Column(title="NAME", full=lambda item: item["name"], elastic=True),
 ]
 
 
@@ -49,7 +53,11 @@ def output_flags(*flags):
 
 def print_rows(*flags, rows=ROWS):
     print_list(
-        output_flags(*flags), {"jobs": rows}, rows, COLUMNS, more=[Column(title="CPU", full=lambda it: str(it["cpu"]))]
+        output_flags(*flags),
+        {"jobs": rows},
+        rows,
+        COLUMNS,
+        more=[Column(title="CPU", full=lambda value: str(value["cpu"]))],
     )
 
 
@@ -61,7 +69,7 @@ def shown(*flags, **more):
 
 
 def test_a_table_is_cut_to_the_width_of_the_terminal():
-    assert [it.rstrip() for it in shown("--color", "never").splitlines()] == [
+    assert [line.rstrip() for line in shown("--color", "never").splitlines()] == [
         "JOB       STATE    NAME",
         "8f2c51a7  RUNNING  train",
         "77ab01c9  FAILED   a name, that is long…",
@@ -79,10 +87,10 @@ def test_a_terminal_shows_colours_and_no_color_removes_them(monkeypatch):
     ("flags", "lines"),
     [
         ([], LINES),
-        (["--columns", "name,job"], [f"{it['name']}\t{it['id']}" for it in ROWS]),
+        (["--columns", "name,job"], [f"{row['name']}\t{row['id']}" for row in ROWS]),
         (["--sort", "name"], [LINES[1], LINES[0]]),
         (["--sort", "cpu:desc"], [LINES[1], LINES[0]]),
-        (["-o", "ids"], [it["id"] for it in ROWS]),
+        (["-o", "ids"], [row["id"] for row in ROWS]),
         (["-o", "jsonl", "--sort", "job"], [json.dumps(ROWS[1]), json.dumps(ROWS[0])]),
         (["-o", "csv"], ["JOB,STATE,NAME", "8f2c51a7-0000,RUNNING,train", f'77ab01c9-0000,FAILED,"{LONG_NAME}"']),
         (["-o", "table", "--columns", "job,name"], ["JOB       NAME", "8f2c51a7  train", f"77ab01c9  {LONG_NAME}"]),
@@ -100,7 +108,7 @@ def test_a_terminal_shows_colours_and_no_color_removes_them(monkeypatch):
 def test_a_pipe_gets_whole_values_between_tabs(capsys, flags, lines):
     print_rows(*flags)
 
-    assert [it.rstrip() for it in capsys.readouterr().out.splitlines()] == [it.rstrip() for it in lines]
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [line.rstrip() for line in lines]
 
 
 @pytest.mark.parametrize(

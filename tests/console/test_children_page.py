@@ -14,7 +14,11 @@ async def failed_array(browser, size):
 
 def listed(page):
     """The indices of the children that are listed."""
-    return [int(it.rpartition(":")[2]) for it in page.page.ids if it.startswith("job-") and ":" in it]
+    return [
+        int(identifier.rpartition(":")[2])
+        for identifier in page.page.ids
+        if identifier.startswith("job-") and ":" in identifier
+    ]
 
 
 async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
@@ -23,7 +27,7 @@ async def test_the_grid_has_all_children_with_a_table_of_the_same(browser):
     cells = re.findall(r'href="/ui/jobs/[^"]*:(\d+)" tabindex="-1"><title>([^<]*)</title>', page.body)
     assert cells == [(str(index), f"Child {index}: FAILED, exit code 1, 0 s") for index in range(12)]
     assert "0 to 11 ✕ FAILED 12" in page.text
-    assert f"/ui/rerun?job={job_id}&failed=1" in [it.replace("&amp;", "&") for it in page.page.links]
+    assert f"/ui/rerun?job={job_id}&failed=1" in [link.replace("&amp;", "&") for link in page.page.links]
 
 
 async def test_children_that_the_array_has_not_created_have_the_status_of_the_array(browser):
@@ -39,7 +43,7 @@ async def test_children_are_listed_by_status_a_page_at_a_time(browser):
     older = await browser.open(f"/ui/jobs/{job_id}/children?state=FAILED&before=10")
     assert listed(newest) == list(range(59, 9, -1))
     assert f"/ui/jobs/{job_id}/children?state=FAILED&before=10" in [
-        it.replace("&amp;", "&") for it in newest.page.links
+        link.replace("&amp;", "&") for link in newest.page.links
     ]
     assert listed(older) == list(range(9, -1, -1))
     assert "No child is RUNNING." in (await browser.open(f"/ui/jobs/{job_id}/children?state=RUNNING")).text
@@ -84,7 +88,7 @@ async def test_children_are_listed_failed_first_then_running(browser):
 
     first = await browser.open(f"/ui/jobs/{job_id}/children")
     array = await browser.open(f"/ui/jobs/{job_id}")
-    (following,) = [it.replace("&amp;", "&") for it in first.page.links if "before=" in it]
+    (following,) = [link.replace("&amp;", "&") for link in first.page.links if "before=" in link]
     rest = await browser.open(following)
 
     assert listed(first)[:2] == [2, 0]

@@ -22,13 +22,13 @@ async def test_a_failed_job_shows_why_before_all_else(browser):
 
 
 async def test_the_last_five_lines_of_a_failed_job_are_beside_its_reason(browser):
-    output = (*(f"line {it}" for it in range(8)), "")
+    output = (*(f"line {index}" for index in range(8)), "")
     job_id = await browser.run(script=Script(seconds=0, exit_code=1, output=output), until="FAILED")
 
     for headers in ({}, {"X_Fragment": "live"}):
         page = await browser.open(f"/ui/jobs/{job_id}", **headers)
         shown = re.search(r'<pre class="last-lines".*?</pre>', page.body, re.DOTALL)[0]
-        assert re.findall(r"line \d", shown) == [f"line {it}" for it in range(3, 8)]
+        assert re.findall(r"line \d", shown) == [f"line {index}" for index in range(3, 8)]
 
 
 async def test_the_cards_of_a_job_are_in_the_order_in_which_they_are_read(browser):
@@ -39,7 +39,9 @@ async def test_the_cards_of_a_job_are_in_the_order_in_which_they_are_read(browse
     cards = ["why", "output", "attempts", "dependencies", "request", "times", "history"]
     for job, missing in ((job_id, {"dependencies"}), (first, set()), (waiting, {"attempts"})):
         page = await browser.open(f"/ui/jobs/{job}")
-        assert [it for it in page.page.ids if it in cards] == [it for it in cards if it not in missing]
+        assert [identifier for identifier in page.page.ids if identifier in cards] == [
+            card for card in cards if card not in missing
+        ]
         assert "danger" not in page.body
 
 
@@ -104,11 +106,11 @@ async def test_dependencies_are_a_picture_with_links_and_a_list(browser):
 
 async def test_at_most_40_jobs_are_drawn_and_the_others_are_listed(browser):
     first = await browser.submit("first", script=ENDLESS)
-    others = [await browser.submit(f"other-{it}", dependsOn=[{"jobId": first}]) for it in range(45)]
+    others = [await browser.submit(f"other-{index}", dependsOn=[{"jobId": first}]) for index in range(45)]
     page = await browser.open(f"/ui/jobs/{first}")
     assert "and 6 more" in page.text
     assert page.body.count('class="edge"') == 39
-    assert {f"/ui/jobs/{it}" for it in others} <= set(page.page.links)
+    assert {f"/ui/jobs/{value}" for value in others} <= set(page.page.links)
 
 
 async def test_the_request_shows_what_was_asked_for(browser):
@@ -193,7 +195,9 @@ async def submit(browser, kind, properties):
 
 
 async def test_each_node_of_a_multi_node_job_has_a_page(browser):
-    ranges = [{"targetNodes": "0:1", "container": {key: it for key, it in container("").items() if key != "name"}}]
+    ranges = [
+        {"targetNodes": "0:1", "container": {key: value for key, value in container("").items() if key != "name"}}
+    ]
     properties = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": ranges}
     job_id = await submit(browser, "multinode", {"nodeProperties": properties})
     whole = await browser.open(f"/ui/jobs/{job_id}")
@@ -215,10 +219,10 @@ async def test_the_containers_of_a_task_have_their_states_and_logs(browser):
 async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
     job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
     pages = [await browser.open(f"/ui/jobs/{job_id}"), await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")]
-    whole, part = (re.sub(r"\d+ s ago", "", it.body) for it in pages)
+    whole, part = (re.sub(r"\d+ s ago", "", page.body) for page in pages)
     pieces = re.split(r'(<div id="kept-\w+" data-keep>)\s*(?=</div>)', part)
     assert len(pieces) == 5
-    assert [it for it in pieces if it not in whole] == []
+    assert [piece for piece in pieces if piece not in whole] == []
     assert f"/ui/jobs/{job_id}/log?attempt=1" in part
 
 
@@ -242,7 +246,7 @@ async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
         "sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2}, until="FAILED"
     )
     paths = ["/ui/jobs?by=ended", "/ui/jobs?queue=default", "/ui/find?q=train", f"/ui/jobs/{array}/children"]
-    paths += [f"/ui/jobs/{it}" for it in (first, waiting, array, f"{array}:0")]
+    paths += [f"/ui/jobs/{value}" for value in (first, waiting, array, f"{array}:0")]
     links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}
     for link in sorted(links):
         await browser.open(link.replace("&amp;", "&"))

@@ -19,7 +19,7 @@ from tests.service.job_queue import ENDLESS
 
 
 def rows(page):
-    return [it.removeprefix("job-") for it in page.page.ids if it.startswith("job-")]
+    return [identifier.removeprefix("job-") for identifier in page.page.ids if identifier.startswith("job-")]
 
 
 def link(page, text):
@@ -61,9 +61,12 @@ async def test_each_tab_has_the_number_of_its_jobs_and_lists_them(browser):
     page = await browser.open("/ui/jobs?name=train*")
     assert tabs(page) == {"All": "4", "Running": "1", "Waiting": "1", "Failed": "1", "Stopped": "1"}
     lists = [await browser.open(link(page, f"{name} ")) for name in ("Running", "Waiting", "Failed", "Stopped")]
-    assert [rows(it) for it in lists] == [[running], [waiting], [failed], [stopped]]
-    assert all(tabs(it) == tabs(page) for it in lists)
-    assert all("Remove the filter name train*" in it.body and "Remove the filter st" not in it.body for it in lists)
+    assert [rows(listing) for listing in lists] == [[running], [waiting], [failed], [stopped]]
+    assert all(tabs(listing) == tabs(page) for listing in lists)
+    assert all(
+        "Remove the filter name train*" in listing.body and "Remove the filter st" not in listing.body
+        for listing in lists
+    )
     assert tabs(await browser.open("/ui/jobs?name=train*&by=ended")) == {"All": "2", "Failed": "1", "Stopped": "1"}
 
 
@@ -127,7 +130,7 @@ async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser)
     page = await browser.open("/ui/jobs?state=RUNNING&state=PENDING&name=TRAIN*&queue=default&from=1h")
     assert rows(page) == [first]
     assert "/ui/jobs?state=PENDING&queue=default&name=TRAIN%2A&from=1h" in [
-        it.replace("&amp;", "&") for it in page.page.links
+        found_link.replace("&amp;", "&") for found_link in page.page.links
     ]
     assert 'name="state" value="RUNNING" checked' in page.body
     assert '<input type="hidden" name="search" value="TRAIN*">' in page.body
@@ -135,7 +138,7 @@ async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser)
 
 
 async def test_jobs_are_filtered_by_exit_code(browser):
-    ids = [await browser.run(until="FAILED", script=Script(seconds=0, exit_code=it)) for it in (3, 4)]
+    ids = [await browser.run(until="FAILED", script=Script(seconds=0, exit_code=value)) for value in (3, 4)]
     page = await browser.open("/ui/jobs?exit=3")
     assert rows(page) == [ids[0]]
     assert "exit 3" in page.text
@@ -174,7 +177,7 @@ async def test_a_token_of_another_filter_is_refused(browser):
 
 
 def test_a_token_of_another_user_is_refused():
-    tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(it)) for it in ("ada", "bob"))
+    tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(value)) for value in ("ada", "bob"))
     path = older_path(JobsQuery(), position_text(SearchPosition(at=0, order=7)), tokens, ada)
     query = JobsQuery(page=parse_qs(path.partition("?")[2])["page"])
     assert position(query, tokens, ada) == SearchPosition(at=0, order=7)
@@ -184,7 +187,7 @@ def test_a_token_of_another_user_is_refused():
 
 async def test_a_page_behind_the_last_job_says_so(browser):
     ids = [await browser.submit(f"job-{number}", script=ENDLESS) for number in range(51)]
-    unfinished = "&".join(f"state={it}" for it in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"))
+    unfinished = "&".join(f"state={value}" for value in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"))
     older = link(await browser.open(f"/ui/jobs?{unfinished}"), "Older")
     assert rows(await browser.open(older)) == [ids[0]]
     await browser.call("terminatejob", {"jobId": ids[0], "reason": "a test"})

@@ -25,7 +25,7 @@ async def test_a_finished_job_is_submitted_again_with_more_memory(browser):
     answer = await browser.post("/ui/rerun", form_in(page, memory="128m"))
     new = await browser.describe(answer.headers["Location"])
     assert (new["jobName"], new["tags"]["batchq:rerun-of"]) == ("fit", old)
-    amounts = {it["type"]: it["value"] for it in new["container"]["resourceRequirements"]}
+    amounts = {requirement["type"]: requirement["value"] for requirement in new["container"]["resourceRequirements"]}
     assert (amounts["MEMORY"], new["container"]["command"]) == ("128", ["fit"])
 
 
@@ -36,9 +36,9 @@ async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
     result = await browser.open(answer.headers["Location"])
     assert "3 of 3 jobs submitted again" in result.text
     jobs = (await browser.call("batchq/listjobs", {"jobNames": ["sweep"]}))["jobs"]
-    new = [await browser.describe(it["jobId"]) for it in jobs if it["jobId"] != array]
-    variables = [it for job in new for it in job["container"]["environment"]]
-    indexes = [it["value"] for it in variables if it["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
+    new = [await browser.describe(job["jobId"]) for job in jobs if job["jobId"] != array]
+    variables = [value for job in new for value in job["container"]["environment"]]
+    indexes = [variable["value"] for variable in variables if variable["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
     assert sorted(indexes) == ["0", "1", "2"]
 
 
@@ -91,7 +91,7 @@ async def test_a_form_that_is_sent_twice_submits_each_job_once(browser):
     ids = [await ended(browser) for _ in range(2)]
     form = form_in(await browser.open(f"/ui/rerun?job={ids[0]}&job={ids[1]}"))
     answers = await asyncio.gather(browser.post("/ui/rerun", form), browser.post("/ui/rerun", form))
-    assert len({it.headers["Location"] for it in answers}) == 1
+    assert len({answer.headers["Location"] for answer in answers}) == 1
     assert len((await browser.call("batchq/listjobs", {"jobNames": ["fit"]}))["jobs"]) == 4
 
 
@@ -120,7 +120,9 @@ KILLED = Script(seconds=0, exit_code=137, out_of_memory=True)
 async def memory_of(browser, path):
     """The MiB that a job requests."""
     container = (await browser.describe(path))["container"]
-    return next(it["value"] for it in container["resourceRequirements"] if it["type"] == "MEMORY")
+    return next(
+        requirement["value"] for requirement in container["resourceRequirements"] if requirement["type"] == "MEMORY"
+    )
 
 
 def link_of(page, text):
@@ -155,7 +157,7 @@ async def test_the_jobs_of_a_group_that_were_killed_for_memory_are_submitted_aga
         'name="memory" maxlength="12" autocomplete="off" placeholder="as before; 512m, 4g" value="128m"' in preview.body
     )
     assert "2 of 2 jobs submitted again" in result.text
-    new = [it for it in result.page.links if it.startswith("/ui/jobs/") and it.rpartition("/")[2] not in killed]
+    new = [link for link in result.page.links if link.startswith("/ui/jobs/") and link.rpartition("/")[2] not in killed]
     for job_id in new:
         await browser.wait_for(job_id.rpartition("/")[2], "FAILED")
         job = await browser.describe(job_id)

@@ -50,7 +50,7 @@ async def test_a_job_from_a_definition_has_what_was_typed(browser):
     container = job["container"]
     assert container["command"] == ["sh", "-c", 'echo "a b"']
     assert container["environment"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "x=y"}]
-    amounts = {it["type"]: it["value"] for it in container["resourceRequirements"]}
+    amounts = {requirement["type"]: requirement["value"] for requirement in container["resourceRequirements"]}
     assert (float(amounts["VCPU"]), amounts["MEMORY"]) == (0.5, "512")
     assert (job["jobName"], job["arrayProperties"]["size"], job["retryStrategy"]["attempts"]) == ("fit-1", 3, 2)
     assert (job["timeout"], job["dependsOn"][0]["jobId"]) == ({"attemptDurationSeconds": 5400}, first)
@@ -86,8 +86,8 @@ async def test_the_commands_of_a_checked_form_are_equal_to_it(browser):
     fields = {"definition": "simple", "command": "sh -c 'echo \"a b\"'", "memory": "1g", "tags": "a=b c"}
     page = await browser.post("/ui/submit", new_form(**fields, action="check"), status=200)
     batchq, aws = (
-        shlex.split(html.unescape(re.search(f'id="{it}-command">(.*?)</pre>', page.body)[1]))
-        for it in ("batchq", "aws")
+        shlex.split(html.unescape(re.search(f'id="{value}-command">(.*?)</pre>', page.body)[1]))
+        for value in ("batchq", "aws")
     )
     assert batchq[:4] == ["batchq", "submit", "-d", "simple"]
     assert batchq[-4:] == ["--", "sh", "-c", 'echo "a b"']
@@ -106,7 +106,7 @@ async def test_a_form_like_a_job_repeats_it(browser):
     answer = await browser.post("/ui/submit", form | {"memory": "128m"})
     before, after = await browser.describe(old), await browser.describe(answer.headers["Location"])
     same = ("jobName", "jobQueue", "jobDefinition", "parameters", "retryStrategy")
-    assert [before[it] for it in same] == [after[it] for it in same]
+    assert [before[value] for value in same] == [after[value] for value in same]
     assert after["container"]["command"] == ["echo", "a b"]
     assert "batchq:rerun-of" not in after["tags"]
 
@@ -115,7 +115,7 @@ async def test_a_form_that_is_sent_twice_submits_one_job(browser):
     await browser.submit("first")
     form = new_form(definition="simple", name="twice")
     answers = await asyncio.gather(*(browser.post("/ui/submit", form) for _ in range(3)))
-    assert len({it.headers["Location"] for it in answers}) == 1
+    assert len({answer.headers["Location"] for answer in answers}) == 1
     assert len((await browser.call("batchq/listjobs", {"jobNames": ["twice"]}))["jobs"]) == 1
 
 
@@ -164,7 +164,7 @@ async def test_a_dependency_that_does_not_exist_is_refused(browser):
 
 async def test_the_audit_log_names_the_operations_of_the_api(browser):
     await submitted(browser, image="busybox")
-    operations = {it["operation"] for it in (await browser.call("batchq/listaudit", {}))["records"]}
+    operations = {record["operation"] for record in (await browser.call("batchq/listaudit", {}))["records"]}
     assert {"SubmitJob", "RegisterJobDefinition"} <= operations
 
 
@@ -178,18 +178,18 @@ async def test_a_grid_is_a_group_of_jobs_with_their_values(browser):
 
     assert "The grid has 4 jobs." in checked.text
     command = shlex.split(html.unescape(re.search('id="batchq-command">(.*?)</pre>', checked.body)[1]))
-    assert [command[at + 1] for at, it in enumerate(command) if it == "--each"] == ["lr=0.1,0.01", "seed=1..2"]
+    assert [command[at + 1] for at, value in enumerate(command) if value == "--each"] == ["lr=0.1,0.01", "seed=1..2"]
     assert command[command.index("--max-running") :][:2] == ["--max-running", "3"]
-    (path,) = {it.headers["Location"] for it in answers}
+    (path,) = {answer.headers["Location"] for answer in answers}
     page = await browser.open(path)
     assert "4 jobs" in page.text
     assert "at most 3 run at the same time" in page.text
-    paths = {it for it in page.page.links if re.fullmatch("/ui/jobs/[0-9a-f-]{36}", it)}
-    jobs = [await browser.describe(it) for it in sorted(paths)]
-    assert sorted(it["container"]["command"] for it in jobs) == [
+    paths = {link for link in page.page.links if re.fullmatch("/ui/jobs/[0-9a-f-]{36}", link)}
+    jobs = [await browser.describe(path) for path in sorted(paths)]
+    assert sorted(job["container"]["command"] for job in jobs) == [
         ["train", lr, seed] for lr in ("0.01", "0.1") for seed in ("1", "2")
     ]
-    assert sum({"name": "lr", "value": "0.1"} in it["container"]["environment"] for it in jobs) == 2
+    assert sum({"name": "lr", "value": "0.1"} in job["container"]["environment"] for job in jobs) == 2
 
 
 async def test_a_job_of_a_group_and_the_volumes_of_an_image(browser):
@@ -197,8 +197,8 @@ async def test_a_job_of_a_group_and_the_volumes_of_an_image(browser):
 
     assert job["tags"]["batchq:group"] == "fit"
     container = job["container"]
-    assert [it["host"]["sourcePath"] for it in container["volumes"]] == ["/data", "/tmp"]
-    assert [(it["containerPath"], it.get("readOnly", False)) for it in container["mountPoints"]] == [
+    assert [volume["host"]["sourcePath"] for volume in container["volumes"]] == ["/data", "/tmp"]
+    assert [(point["containerPath"], point.get("readOnly", False)) for point in container["mountPoints"]] == [
         ("/mnt", True),
         ("/tmp", False),
     ]
@@ -228,7 +228,7 @@ async def test_each_wrong_field_is_marked(browser):
     for fields, marked in WRONG_FIELDS:
         page = await browser.post("/ui/submit", new_form(**{"definition": "simple"} | fields), status=400)
         assert set(re.findall(r'id="(\w+)"[^>]*aria-invalid="true"', page.body)) == marked, fields
-        assert {f"{it}-error" for it in marked} <= set(page.page.ids)
+        assert {f"{value}-error" for value in marked} <= set(page.page.ids)
 
     assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
 

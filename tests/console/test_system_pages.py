@@ -68,12 +68,15 @@ async def test_several_machines_show_what_is_closed_first_and_continue_on_the_ne
 
     page = await browser.open("/ui/environments")
 
-    rows = [it for it in page.page.ids if it.startswith("machine-")]
+    rows = [identifier for identifier in page.page.ids if identifier.startswith("machine-")]
     assert (rows[:3], len(rows)) == (["machine-z1", "machine-z2", "machine-n00"], MAX_MACHINES)
     assert re.search(r"z1 only local AWAY for .* 0 of 4 0 MiB of 2 GiB 0 of 2 0 z2 CORDONED", page.text)
-    (after,) = [it for it in page.page.links if "after=" in it]
+    (after,) = [link for link in page.page.links if "after=" in link]
     rest = await browser.open(after)
-    assert [it for it in rest.page.ids if it.startswith("machine-")] == ["machine-n48", "machine-n49"]
+    assert [identifier for identifier in rest.page.ids if identifier.startswith("machine-")] == [
+        "machine-n48",
+        "machine-n49",
+    ]
     assert "no further machine" in (await browser.open("/ui/environments?after=2%20zz")).text
     await browser.open("/ui/environments?after=zz", status=400)
 
@@ -124,7 +127,7 @@ async def test_a_user_sees_only_the_own_user_and_keys(tmp_path):
     async with console_of(data, auth=Auth.SIGV4) as browser:
         login = await browser.post("/ui/login", {"key_id": keys["ada"].id, "secret": keys["ada"].secret})
         page = await browser.open("/ui/accounts", Cookie=login.headers["Set-Cookie"].partition(";")[0])
-    assert [it for it in page.page.ids if it.startswith(("user-", "account-", "key-"))] == [
+    assert [identifier for identifier in page.page.ids if identifier.startswith(("user-", "account-", "key-"))] == [
         "user-ada",
         f"key-{keys['ada'].id}",
     ]
@@ -136,7 +139,7 @@ async def test_the_audit_log_is_filtered_by_job_and_operation(browser):
     job_id = await browser.submit("train-1", script=ENDLESS)
     await browser.call("terminatejob", {"jobId": job_id, "reason": "a test"})
     page = await browser.open(f"/ui/audit?job={job_id}")
-    operations = [it for it in page.page.words if it.endswith(("tJob", "eJob", "Definition"))]
+    operations = [word for word in page.page.words if word.endswith(("tJob", "eJob", "Definition"))]
     assert operations == ["TerminateJob", "SubmitJob"]
     page = await browser.open("/ui/audit?operation=SubmitJob&since=1h")
     assert page.text.partition("Outcome")[2].count("SubmitJob") == 1
@@ -146,7 +149,7 @@ async def test_the_audit_log_is_read_in_pages(browser):
     for number in range(101):
         await licences(browser, f"r{number:03}")
     page = await browser.open("/ui/audit?operation=CreateConsumableResource")
-    (older,) = [it for it in page.page.links if "page=" in it]
+    (older,) = [link for link in page.page.links if "page=" in link]
     rest = await browser.open(older)
     assert (page.text.count("-resource/"), rest.text.count("-resource/")) == (100, 1)
 
@@ -157,22 +160,24 @@ async def test_events_are_shown_newest_first_and_filtered(browser):
     await browser.call("terminatejob", {"jobId": job_id, "reason": HOSTILE[:500]})
     await browser.wait_for(job_id, "FAILED")
     page = await browser.open(f"/ui/events?job={job_id}")
-    numbers = [int(it.removeprefix("event-")) for it in page.page.ids if it.startswith("event-")]
+    numbers = [
+        int(identifier.removeprefix("event-")) for identifier in page.page.ids if identifier.startswith("event-")
+    ]
     assert numbers == sorted(numbers, reverse=True)
     assert len(numbers) >= 4
     assert "<script>window" not in page.body
     failed = await browser.open("/ui/events?state=FAILED&queue=default")
-    assert [it for it in failed.page.ids if it.startswith("event-")] == [f"event-{numbers[0]}"]
+    assert [identifier for identifier in failed.page.ids if identifier.startswith("event-")] == [f"event-{numbers[0]}"]
 
 
 async def test_older_events_are_on_the_next_page(browser):
     jobs = [await browser.submit(f"short-{number}", script=Script(seconds=0)) for number in range(35)]
     await browser.wait_for(jobs[-1], "SUCCEEDED")
     page = await browser.open("/ui/events")
-    (older,) = [it for it in page.page.links if "before=" in it]
+    (older,) = [link for link in page.page.links if "before=" in link]
     rest = await browser.open(older)
-    shown = [it for seen in (page, rest) for it in seen.page.ids if it.startswith("event-")]
-    assert len([it for it in page.page.ids if it.startswith("event-")]) == 100
+    shown = [identifier for seen in (page, rest) for identifier in seen.page.ids if identifier.startswith("event-")]
+    assert len([identifier for identifier in page.page.ids if identifier.startswith("event-")]) == 100
     assert shown[-1] == "event-1"
     assert len(set(shown)) == len(shown)
     assert "There are no older events." in (await browser.open("/ui/events?before=1")).text
@@ -182,7 +187,7 @@ async def test_equal_rows_of_children_and_of_submissions_become_one(browser):
     array = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 40})
     await browser.wait_for(f"{array}:1", "RUNNING")
     job = {"jobQueue": "default", "jobDefinition": "simple"}
-    others = [(await browser.call("submitjob", job | {"jobName": f"short-{it}"}))["jobId"] for it in range(3)]
+    others = [(await browser.call("submitjob", job | {"jobName": f"short-{index}"}))["jobId"] for index in range(3)]
     await browser.call("terminatejob", {"jobId": others[0], "reason": "enough of it"})
 
     events = await browser.open(f"/ui/events?job={array}&state=RUNNABLE")
@@ -193,7 +198,7 @@ async def test_equal_rows_of_children_and_of_submissions_become_one(browser):
     assert re.search(r"sweep : \d+ children ▶ RUNNING", environments.text)
     assert f"/ui/jobs/{array}/children?state=RUNNING" in environments.page.links
     assert "SubmitJob 4 jobs short-2" in re.sub(r" [0-9a-f]{8} ", " ", audit.text)
-    assert {f"/ui/jobs/{it}" for it in others} <= set(audit.page.links)
+    assert {f"/ui/jobs/{value}" for value in others} <= set(audit.page.links)
     assert re.search(r"TerminateJob short-0 \w+ \w+ enough of it", audit.text)
 
 
@@ -239,10 +244,10 @@ async def test_only_operators_read_the_errors_of_the_server(tmp_path, monkeypatc
         for user in ("eve", "oda"):
             visitor.cookie = None
             await visitor.log_in(user)
-            shown = [(await visitor.open(f"/ui/{it}")).text for it in ("", "jobs", "system")]
+            shown = [(await visitor.open(f"/ui/{value}")).text for value in ("", "jobs", "system")]
             shown.append(json.dumps(await visitor.call("batchq/overview", {}, user=user)))
-            assert [SECRET in it for it in shown] == [user == "oda"] * 4
-            assert [sentence in it for it in shown] == [user == "eve"] * 4
+            assert [SECRET in value for value in shown] == [user == "oda"] * 4
+            assert [sentence in value for value in shown] == [user == "eve"] * 4
 
 
 @pytest.mark.fault("SE76")

@@ -40,7 +40,7 @@ async def test_a_webhook_is_created_tested_disabled_and_deleted(tmp_path):
         secret = re.search(r"whsec_[A-Za-z0-9+/=]+", created.body)[0]
         again = await browser.post("/ui/webhooks/new", form, status=200)
         listed = await browser.open("/ui/webhooks")
-        path = next(it for it in listed.page.links if it.startswith("/ui/webhooks/wh-"))
+        path = next(link for link in listed.page.links if link.startswith("/ui/webhooks/wh-"))
         page = await browser.open(path)
 
         assert secret in again.body

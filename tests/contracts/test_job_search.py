@@ -100,17 +100,19 @@ def made_of(singles):
                 )
             )
         order += 1 + (3 if children else 0)
-    return [_with_attempt(it) for it in jobs]
+    return [_with_attempt(other_job) for other_job in jobs]
 
 
-def _with_attempt(it):
+def _with_attempt(other_job):
     """An active job runs in an environment. Most jobs have an earlier attempt with an exit code, and some an order."""
-    environment = ("east", "west", "north")[it.order % 3]
+    environment = ("east", "west", "north")[other_job.order % 3]
     run = attempt(environment=environment)
-    earlier = () if it.order % 4 == 0 else (replace(run, exit_code=it.order % 3),)
-    kinds = ((), (StopKind.CANCEL,), (StopKind.PAUSE, StopKind.TERMINATE), (StopKind.TIMEOUT,))[it.order // 2 % 4]
+    earlier = () if other_job.order % 4 == 0 else (replace(run, exit_code=other_job.order % 3),)
+    kinds = ((), (StopKind.CANCEL,), (StopKind.PAUSE, StopKind.TERMINATE), (StopKind.TIMEOUT,))[
+        other_job.order // 2 % 4
+    ]
     orders = tuple(StopOrder(kind=kind, reason="", ordered_at=NOON) for kind in kinds)
-    return replace(it, attempts=earlier, attempt=run if it.status in ACTIVE else None, stop_orders=orders)
+    return replace(other_job, attempts=earlier, attempt=run if other_job.status in ACTIVE else None, stop_orders=orders)
 
 
 async def whole_search(store, query):
@@ -118,7 +120,7 @@ async def whole_search(store, query):
     orders, pages = [], 0
     while True:
         page = await store.search(query)
-        orders += [it.order for it in page.jobs]
+        orders += [other_job.order for other_job in page.jobs]
         pages += 1
         assert len(page.jobs) <= query.limit
         assert (page.next is None) is (page.searched_back_to is None)
@@ -147,19 +149,25 @@ def _supported(query):
 async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bound):
     """`bound`: the most that a page may cost; the small one ends most pages before they are full."""
     jobs, store = made_of(singles), InlineStore()
-    ended = {it.id: NOON + timedelta(milliseconds=it.order % 5) for it in jobs if it.status in FINISHED}
-    history = tuple(moment(it, at=ended[it.id]) for it in jobs if it.id in ended)
+    ended = {
+        other_job.id: NOON + timedelta(milliseconds=other_job.order % 5)
+        for other_job in jobs
+        if other_job.status in FINISHED
+    }
+    history = tuple(moment(other_job, at=ended[other_job.id]) for other_job in jobs if other_job.id in ended)
     await store.commit(Changes(inserted=tuple(jobs), history=history))
-    arrays = [it for it in jobs if it.spec.array_size is not None and it.child is None]
-    stopped = data.draw(st.lists(st.sampled_from(arrays), unique_by=lambda it: it.order) if arrays else st.just([]))
-    over = {it.order: NOON + timedelta(milliseconds=3) for it in stopped if it.order % 2}
+    arrays = [other_job for other_job in jobs if other_job.spec.array_size is not None and other_job.child is None]
+    stopped = data.draw(
+        st.lists(st.sampled_from(arrays), unique_by=lambda value: value.order) if arrays else st.just([])
+    )
+    over = {other_value.order: NOON + timedelta(milliseconds=3) for other_value in stopped if other_value.order % 2}
     for query in data.draw(st.lists(QUERIES, min_size=1, max_size=5)):
-        stopped_arrays = frozenset(it.order for it in stopped)
+        stopped_arrays = frozenset(other_value.order for other_value in stopped)
         supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
         with patch.multiple(job_search, MAX_ROWS=bound, MAX_COUNTED_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
             counted = await store.count(supported)
-        assert listed == [it.order for it in searched(jobs, supported, ended)]
+        assert listed == [other_value.order for other_value in searched(jobs, supported, ended)]
         assert counted.jobs <= len(listed)
         assert not counted.is_exact or counted.jobs == len(listed)
         assert counted.is_exact or bound == 7 or counted.jobs == supported.limit < len(listed)
@@ -194,4 +202,4 @@ async def test_a_found_job_is_complete(store):
 async def named(store, jobs, *names):
     await store.commit(Changes(inserted=tuple(jobs)))
     page = await store.search(PageQuery(selection=JobSelection(names=frozenset(names)), limit=9))
-    return [it.order for it in page.jobs]
+    return [other_job.order for other_job in page.jobs]

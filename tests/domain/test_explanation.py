@@ -64,20 +64,20 @@ def test_every_status_has_a_reason():
 def test_every_text_of_a_status_reason_is_explained_by_a_code():
     texts = {
         name
-        for name, it in vars(status_reasons).items()
-        if name.isupper() or (inspect.isfunction(it) and it.__module__ == status_reasons.__name__)
+        for name, value in vars(status_reasons).items()
+        if name.isupper() or (inspect.isfunction(value) and value.__module__ == status_reasons.__name__)
     }
 
     assert {name for names in EXPLAINED.values() for name in names} == texts - NOT_TEXTS
 
 
 def test_every_code_has_a_scenario():
-    written = "".join(it.read_text() for it in SCENARIOS.glob("test_*.py"))
+    written = "".join(path.read_text() for path in SCENARIOS.glob("test_*.py"))
 
     assert {reason.code for reason in REASONS if f'"{reason.code}"' not in written} == set()
 
 
-@pytest.mark.parametrize("reason", REASONS, ids=lambda it: it.code)
+@pytest.mark.parametrize("reason", REASONS, ids=lambda value: value.code)
 def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
     label, sentence = (set(re.findall(r"{(\w+)}", texts[-1])) for texts in (reason.labels, reason.sentences))
 
@@ -94,8 +94,8 @@ def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
         (wording.duration_words, timedelta(hours=1), "1 h"),
         (wording.duration_words, timedelta(hours=2, minutes=5), "2 h 5 min"),
         (wording.duration_words, timedelta(days=3, hours=2), "3 d 2 h"),
-        *((wording.seconds_words, *it) for it in [(0, "0.0 s"), (0.012, "12 ms"), (0.1, "0.1 s"), (10, "10 s")]),
-        *((wording.ordinal, *it) for it in [(1, "1st"), (2, "2nd"), (3, "3rd"), (12, "12th"), (1111, "1,111th")]),
+        *((wording.seconds_words, *value) for value in [(0, "0.0 s"), (0.012, "12 ms"), (0.1, "0.1 s"), (10, "10 s")]),
+        *((wording.ordinal, *value) for value in [(1, "1st"), (2, "2nd"), (3, "3rd"), (12, "12th"), (1111, "1,111th")]),
         (wording.list_words, ["a"], "a"),
         (wording.list_words, ["a", "b"], "a and b"),
         (wording.list_words, list("abcde"), "a, b, c and 2 more"),

@@ -76,9 +76,9 @@ async def remove_all(runtime):
         found = await runtime.survey()
     except RuntimeUnknown:
         return True
-    for it in found:
+    for value in found:
         with suppress(RuntimeUnknown):
-            await runtime.remove(it.tag)
+            await runtime.remove(value.tag)
     return found != ()
 
 
@@ -107,6 +107,8 @@ async def world(request, tmp_path):
     else:
         async with kubernetes_runtime(clock=clock, policy=policy) as (runtime, model):
             runtime.model = model
-            model.nodes = {it: node(it, TWO_CORES, labels={"kubernetes.io/hostname": it}) for it in ("n1", "n2")}
+            model.nodes = {
+                value: node(value, TWO_CORES, labels={"kubernetes.io/hostname": value}) for value in ("n1", "n2")
+            }
             async with world_on(runtime, clock, shared) as world:
                 yield world

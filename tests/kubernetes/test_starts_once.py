@@ -91,16 +91,16 @@ async def check_empty(runtime):
         raise RuntimeUnknown("pods are left")
 
 
-async def started(runtime, it):
+async def started(runtime, value):
     """Create and start the container as the engine does: a node may refuse the pod before any container ran."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
-                made = await runtime.create(it)
-                it = replace(it, container_id=made.container_id)
-                return await runtime.start(it.tag)
+                made = await runtime.create(value)
+                value = replace(value, container_id=made.container_id)
+                return await runtime.start(value.tag)
             except ContainerUnusable:
-                it = replace(it, container_id=None)
+                value = replace(value, container_id=None)
             except RuntimeUnknown:
                 await asyncio.sleep(0.05)
             except StartRefused as refused:  # the program did not run
@@ -116,21 +116,21 @@ async def check_starts(tmp_path, kind):
     """
     async with on_cluster(policy=PodPolicy(volumes=(tmp_path,))) as runtime:
 
-        async def life(it):
+        async def life(value):
             try:
-                await started(runtime, it)
-                await answered(partial(runtime.start, it.tag))
+                await started(runtime, value)
+                await answered(partial(runtime.start, value.tag))
             except StartInterrupted:
                 return None  # the engine reports the attempt as lost with its host
-            return await answered(partial(over, runtime, it.tag))
+            return await answered(partial(over, runtime, value.tag))
 
         launches = kind(tmp_path)
-        ends = await asyncio.gather(*(life(it) for it in launches))
-        for it in launches:
-            await answered(partial(runtime.remove, it.tag))
+        ends = await asyncio.gather(*(life(other_launch) for other_launch in launches))
+        for other_launch in launches:
+            await answered(partial(runtime.remove, other_launch.tag))
 
     starts = Counter((tmp_path / "all").read_text().split())
-    names = [f"{it.tag.job_id}/{it.tag.container_key}" for it in launches]
+    names = [f"{other_launch.tag.job_id}/{other_launch.tag.container_key}" for other_launch in launches]
     lost = {name for name, end in zip(names, ends, strict=True) if end is None or end.host_lost}
     twice = {name for name, count in starts.items() if count > 1}
     print(f"{kind.__name__}: {len(names)} starts, {len(starts)} ran, {len(lost)} host lost, {len(twice)} ran twice")
@@ -201,7 +201,7 @@ async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(
                 await world.crash()
                 await world.boot()
                 kills += 1
-        ended = [(await world.job(it)).attempts for it in jobs]
+        ended = [(await world.job(job)).attempts for job in jobs]
         unreliable.is_on = False
         await answered(partial(check_empty, runtime))  # busy kubelets need more than a minute for 60 pods
 

@@ -15,7 +15,9 @@ async def test_a_job_passes_from_submitted_to_succeeded(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, stop_orders=())
 
-    assert [(it.number, it.exit_code, it.status_reason) for it in done.attempts] == [(1, 0, status_reasons.EXITED)]
+    assert [(attempt.number, attempt.exit_code, attempt.status_reason) for attempt in done.attempts] == [
+        (1, 0, status_reasons.EXITED)
+    ]
     assert await world.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
 
 
@@ -23,7 +25,10 @@ async def test_a_job_passes_from_submitted_to_succeeded(world):
     ("changes", "reason"),
     [
         ({"overrides": Overrides(environment=(("LONG", "x" * 8192),))}, status_reasons.OVERRIDES_TOO_LONG),
-        ({"tags": tuple((f"key-{it}", "") for it in range(51)), "propagate_tags": True}, status_reasons.TOO_MANY_TAGS),
+        (
+            {"tags": tuple((f"key-{index}", "") for index in range(51)), "propagate_tags": True},
+            status_reasons.TOO_MANY_TAGS,
+        ),
     ],
     ids=["overrides", "propagated tags"],
 )
@@ -76,7 +81,9 @@ async def test_an_unschedulable_job_runs_once_an_environment_is_large_enough(wor
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     await world.wait_for(giant, Status.RUNNABLE, unschedulable=True)
 
-    await world.catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=64_000), caller=ADMIN)
+    await world.catalog.compute_environments.update(
+        "local", lambda value: replace(value, max_millicpus=64_000), caller=ADMIN
+    )
 
     await world.wait_for(giant, Status.SUCCEEDED, unschedulable=False)
 
@@ -86,8 +93,8 @@ async def test_each_attempt_has_its_own_container(world):
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
-    assert [(it.number, it.exit_code) for it in done.attempts] == [(1, 7), (2, 7), (3, 7)]
-    assert [await world.engine_calls(job, attempt=it) for it in (1, 2, 3)] == [["create", "start", "remove"]] * 3
+    assert [(attempt.number, attempt.exit_code) for attempt in done.attempts] == [(1, 7), (2, 7), (3, 7)]
+    assert [await world.engine_calls(job, attempt=value) for value in (1, 2, 3)] == [["create", "start", "remove"]] * 3
     assert (await world.statuses(job)).count("RUNNABLE") == 3
 
 
@@ -97,7 +104,7 @@ async def test_each_attempt_gets_its_number(world):
 
     await world.wait_for(job, Status.FAILED)
 
-    assert [await world.output(job, attempt=it) for it in (1, 2)] == [["1"], ["2"]]
+    assert [await world.output(job, attempt=value) for value in (1, 2)] == [["1"], ["2"]]
 
 
 KILLED = (137, status_reasons.EXITED)
@@ -114,10 +121,10 @@ async def test_a_container_that_another_program_ends_uses_up_its_attempt(world, 
 
     await getattr(world.runtime, action)((await world.job(job)).tag)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda value: value.attempt is not None and value.attempt.number == 2)
     await world.finish(job)
     done = await world.wait_for(job, Status.SUCCEEDED)
-    first, second = ((it.exit_code, it.status_reason) for it in done.attempts)
+    first, second = ((attempt.exit_code, attempt.status_reason) for attempt in done.attempts)
     # Docker kills a container before it removes it, and batchq may see the exit in between.
     assert first == end or (not world.virtual and first == KILLED), first
     assert second == (0, status_reasons.EXITED)
@@ -154,9 +161,9 @@ async def test_many_retries_keep_the_order_of_a_long_queue(simulated):
     failing = [await simulated.submit(Script(seconds=0, exit_code=1), attempts=ATTEMPTS) for _ in range(STORM)]
     waiting = await simulated.submit_many(WAITING, Script(seconds=1))
 
-    ends = [await simulated.wait_until(job, lambda it: it.status in FINISHED) for job in (*failing, *waiting)]
+    ends = [await simulated.wait_until(job, lambda job: job.status in FINISHED) for job in (*failing, *waiting)]
 
     begun = [tag.job_id for tag, what in simulated.runtime.all_calls if what == "start" and tag.attempt == 1]
     assert begun == [*failing, *waiting]
-    assert [it.status for it in ends] == [Status.FAILED] * STORM + [Status.SUCCEEDED] * WAITING
-    assert {len(it.attempts) for it in ends[:STORM]} == {ATTEMPTS}
+    assert [end.status for end in ends] == [Status.FAILED] * STORM + [Status.SUCCEEDED] * WAITING
+    assert {len(end.attempts) for end in ends[:STORM]} == {ATTEMPTS}

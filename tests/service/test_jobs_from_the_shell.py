@@ -27,7 +27,7 @@ def submit(shared, batchq):
 
 def revisions(shared, name):
     found = shared.client().describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
-    return sorted(it["revision"] for it in found)
+    return sorted(value["revision"] for value in found)
 
 
 def name_of(job):
@@ -44,7 +44,9 @@ def test_the_definition_of_an_image_is_registered_once(shared, submit):
     assert second["container"]["command"] == ["two"]
     assert second["container"]["environment"] == [{"name": "A", "value": "1"}]
     assert second["container"]["user"] == "ada"
-    assert {it["type"]: it["value"] for it in second["container"]["resourceRequirements"]} == {
+    assert {
+        requirement["type"]: requirement["value"] for requirement in second["container"]["resourceRequirements"]
+    } == {
         "VCPU": "1",
         "MEMORY": "2048",
     }
@@ -59,7 +61,7 @@ def test_the_definition_of_an_image_is_registered_once(shared, submit):
         {"parameters": {"a": "b"}},
         {"schedulingPriority": 3},
     ],
-    ids=lambda it: next(iter(it)),
+    ids=lambda value: next(iter(value)),
 )
 def test_a_definition_of_this_name_with_other_content_is_not_used(shared, submit, change):
     image = f"lab/other-{next(iter(change)).lower()}"
@@ -116,8 +118,8 @@ def jobs(shared):
     scripts = {"ok": Script(seconds=0, output=("one", "two")), "bad": Script(seconds=0, exit_code=7)}
     names = {f"reading-{number}-{ending}": script for ending, script in scripts.items()}
     found = {name: submit_script(shared, script, name) for name, script in names.items()}
-    for it in found.values():
-        reaches(shared.client(), it, "SUCCEEDED", "FAILED")
+    for value in found.values():
+        reaches(shared.client(), value, "SUCCEEDED", "FAILED")
     return found
 
 
@@ -138,7 +140,7 @@ def jobs(shared):
 def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route):
     ok, bad = jobs
 
-    printed = batchq(*(it.format(ok=ok, bad=bad) for it in words), "-o", "json")
+    printed = batchq(*(word.format(ok=ok, bad=bad) for word in words), "-o", "json")
 
     assert difference((*route, ""), 200, "application/json", printed) == ""
 

@@ -56,8 +56,8 @@ class ObservedEngine(SimulatedEngine):
 
     def write_checkpoints(self) -> list[PlannedCheckpoint]:
         written = super().write_checkpoints()
-        for it in written:
-            self._invariants.checkpoints.wrote(it)
+        for value in written:
+            self._invariants.checkpoints.wrote(value)
         return written
 
     def end(self, *, starting: Tag | None = None) -> None:
@@ -163,7 +163,7 @@ class FaultyRuntime(RuntimeProxy):
 
     async def survey(self) -> tuple[Inspection, ...]:
         seen = await super().survey()
-        return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(it) for it in seen)
+        return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(value) for value in seen)
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
@@ -182,7 +182,9 @@ class FaultyRuntime(RuntimeProxy):
         return self._shown(await self.runtime.lost_before())
 
     async def machines(self) -> tuple[Machine, ...]:
-        return tuple(replace(it, lost_before=self._shown(it.lost_before)) for it in await super().machines())
+        return tuple(
+            replace(machine, lost_before=self._shown(machine.lost_before)) for machine in await super().machines()
+        )
 
     def _shown(self, at: datetime | None) -> datetime | None:
         return at if at is None or self._machine_clock is None else self._machine_clock.shown(at)

@@ -24,11 +24,11 @@ IDLE_TIME = 21.0  # seconds in which the server should do nothing
 async def settle(world) -> None:
     """Terminate jobs that would run for ever; cancel jobs that can never be placed, once all others are finished."""
     ends = world.clock.now() + SETTLE_TIMEOUT
-    unending = [it for it in world.unfinished() if _runs_forever(world.invariants.jobs[it])]
+    unending = [value for value in world.unfinished() if _runs_forever(world.invariants.jobs[value])]
     for job_id in unending:
         await world.client.end(job_id)
     ordered = world.clock.now()
-    await until(world, lambda: all(_never_ends(world, it) for it in world.unfinished()), ends)
+    await until(world, lambda: all(_never_ends(world, value) for value in world.unfinished()), ends)
     _check_kill_times(world, unending, ordered)
     for job_id in world.unfinished():
         await world.client.end(job_id, by_cancel=True)
@@ -89,10 +89,10 @@ async def until(world, holds, ends: datetime) -> None:
     while not holds():
         if world.clock.now() > ends:
             left = [
-                f"{it.spec.name} {it.status} {it.status_reason}"
-                for it in map(world.invariants.jobs.get, world.unfinished())
+                f"{job.spec.name} {job.status} {job.status_reason}"
+                for job in map(world.invariants.jobs.get, world.unfinished())
             ]
-            containers = [world.run_log.name_of(it) for it in _left(world)]
+            containers = [world.run_log.name_of(value) for value in _left(world)]
             world.run_log.fail(
                 "I12 everything settles",
                 f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.state.active}",
@@ -103,8 +103,8 @@ async def until(world, holds, ends: datetime) -> None:
 
 def _runs_forever(job: Job) -> bool:
     """Whether one of its scripts never ends by itself."""
-    environments = [dict(it.environment) for it in specs(job.spec.nodes)]
-    return any('"seconds":null' in text for it in environments for text in it.values())
+    environments = [dict(spec.environment) for spec in specs(job.spec.nodes)]
+    return any('"seconds":null' in text for environment in environments for text in environment.values())
 
 
 def _never_ends(world, job_id) -> bool:
@@ -118,10 +118,12 @@ def _never_ends(world, job_id) -> bool:
     if job.status is not Status.PENDING:
         return False
     if job.array_state is not None:
-        left = [it for it in world.invariants.dependencies.children(job_id) if it.status not in FINISHED]
-        return len(left) > 0 and all(_never_ends(world, it.id) for it in left)
-    waits_for = [it for it in (*waits(job), *counterparts(job)) if it not in jobs or jobs[it].status not in FINISHED]
-    return any(_never_ends(world, it) for it in waits_for)
+        left = [child for child in world.invariants.dependencies.children(job_id) if child.status not in FINISHED]
+        return len(left) > 0 and all(_never_ends(world, value.id) for value in left)
+    waits_for = [
+        wait for wait in (*waits(job), *counterparts(job)) if wait not in jobs or jobs[wait].status not in FINISHED
+    ]
+    return any(_never_ends(world, value) for value in waits_for)
 
 
 def _check_kill_times(world, unending, ordered: datetime) -> None:
@@ -130,8 +132,8 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
     One that was stopping before may be waiting for a checkpoint.
     """
     for job_id in unending:
-        family = (job_id, *(it.id for it in world.invariants.dependencies.children(job_id)))
-        for seen in (it for each in family for it in world.invariants.containers.of_job(each) if it.ran):
+        family = (job_id, *(child.id for child in world.invariants.dependencies.children(job_id)))
+        for seen in (value for each in family for value in world.invariants.containers.of_job(each) if value.ran):
             spec = world.invariants.jobs[job_id].spec
             grace = spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
             if spec.checkpoints is not None:
@@ -144,19 +146,19 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
 async def _check_spending(world) -> None:
     """I1: each attempt that ended is charged once, whatever failed; also those of jobs that are deleted."""
     charged = sum(amount for _, amount in await world.server.store.spending_totals(None))
-    jobs = [it for it in world.invariants.jobs.values() if it.attempts]
-    owed = sum(found.total for it in jobs if (found := cost_of(it, world.clock.now())) is not None)
-    if abs(charged - owed) > ROUNDING * sum(len(it.attempts) for it in jobs):
+    jobs = [job for job in world.invariants.jobs.values() if job.attempts]
+    owed = sum(found.total for job in jobs if (found := cost_of(job, world.clock.now())) is not None)
+    if abs(charged - owed) > ROUNDING * sum(len(job.attempts) for job in jobs):
         world.run_log.fail("I1 each attempt is charged once", f"{charged} and not {owed}")
 
 
 async def _check_store(world) -> None:
     store = world.server.store
     stored = await store.jobs(list(world.invariants.jobs))
-    over = {it.id for it in world.invariants.jobs.values() if it.status in FINISHED}
+    over = {job.id for job in world.invariants.jobs.values() if job.status in FINISHED}
     world.invariants.deleted = over - stored.keys() if world.invariants.deletes else set()
     world.run_log.counts["forgotten"] += len(world.invariants.deleted)
-    if dict(stored) != {it: job for it, job in world.invariants.jobs.items() if it not in world.invariants.deleted}:
+    if dict(stored) != {key: job for key, job in world.invariants.jobs.items() if key not in world.invariants.deleted}:
         world.run_log.fail("I1 what was committed is what is stored", "")
     world.invariants.resources.check_shares(await store.shares())
     if dict(await store.used_up()) != {name: used for name, used in world.invariants.resources.used_up.items() if used}:
@@ -172,7 +174,7 @@ async def _check_store(world) -> None:
             "I13 the feed in memory ends with the last commit", f"{world.server.engine.history_feed.last}"
         )
     for job_id in stored:
-        walk = [it.status for it in await store.history(job_id) if it.is_status]
+        walk = [job.status for job in await store.history(job_id) if job.is_status]
         if any(after not in EDGES[before] for before, after in pairwise(walk)):
             world.invariants.fail("I13 the history is a legal walk", job_id, walk)
         if walk[0] is not Status.SUBMITTED or walk[-1] is not stored[job_id].status:
@@ -195,12 +197,12 @@ def _started_late(world, seen: ContainerRecord) -> bool:
     """Whether a late call started it after the start was abandoned: it was being removed, or has no attempt."""
     tag = seen.tag
     job = world.invariants.jobs.get(tag.job_id)
-    known = () if job is None else [it for it in job.attempts if it.number == tag.attempt]
+    known = () if job is None else [attempt for attempt in job.attempts if attempt.number == tag.attempt]
     ran = [
-        it
+        container
         for attempt in known
-        for it in attempt.containers
-        if it.key == tag.container_key and it.started_at is not None
+        for container in attempt.containers
+        if container.key == tag.container_key and container.started_at is not None
     ]
     is_known = bool(ran if tag.container_key else known)
     return world.invariants.containers.late["start", tag] > 0 and (seen.started_while_removed or not is_known)

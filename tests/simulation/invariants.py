@@ -80,7 +80,7 @@ class Invariants(Checks):
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
         self._orders.written(changes)
         changed = (*changes.inserted, *changes.updated)
-        begun = [it for it in changed if _begins(before.get(it.id), it)]
+        begun = [value for value in changed if _begins(before.get(value.id), value)]
         self.holds.written(changes, begun)
         self.budgets.written(changes, begun)
         for job in changes.inserted:
@@ -151,7 +151,7 @@ class Invariants(Checks):
             known = job.id in self.jobs
         else:
             self.run_log.set_name(job.id, job.spec.name)
-            known = job.spec.name in {it.spec.name for it in self.jobs.values()}
+            known = job.spec.name in {other_job.spec.name for other_job in self.jobs.values()}
         if known:
             self.fail("I1 a submission is one job", job)
 
@@ -197,13 +197,13 @@ class Invariants(Checks):
         for ended in after.attempts[len(before.attempts) :]:
             for tag, reported in outcomes(after, ended):
                 true = {
-                    (self.times.shown(it.it.started_at), self.times.shown(it.end.at), it.end.exit_code)
-                    for it in self.containers.of(tag)
-                    if it.ran and it.end is not None and it.ended(self._now())
+                    (self.times.shown(value.it.started_at), self.times.shown(value.end.at), value.end.exit_code)
+                    for value in self.containers.of(tag)
+                    if value.ran and value.end is not None and value.ended(self._now())
                 }
                 # The two times that the engine reports may be of two clocks.
                 exact = not self.times.spans_setting(after.id, ended.number)
-                if reported not in true if exact else reported[2] not in {it[2] for it in true}:
+                if reported not in true if exact else reported[2] not in {value[2] for value in true}:
                     self.fail("I14 an attempt ends as its container did", tag, ended)
             self._tasks.over(after, ended)
         if after.status is Status.SUCCEEDED and before.status is not Status.SUCCEEDED:
@@ -218,8 +218,12 @@ class Invariants(Checks):
 
     def _check_timeouts(self, before: Job, after: Job) -> None:
         if before.stop is None and after.stop is not None and after.stop.kind is StopKind.TIMEOUT:
-            ran = [it for it in self.containers.of_job(after.id) if it.ran and it.tag.attempt == before.attempt.number]
-            started = self.times.earliest_start(before, min(it.it.started_at for it in ran))
+            ran = [
+                value
+                for value in self.containers.of_job(after.id)
+                if value.ran and value.tag.attempt == before.attempt.number
+            ]
+            started = self.times.earliest_start(before, min(value.it.started_at for value in ran))
             if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
                 self.fail("I16 a timeout counts from the start", after)
 
@@ -268,7 +272,11 @@ class Invariants(Checks):
         if job is None:
             return
         under_way = job.attempt is not None and job.attempt.number == tag.attempt
-        part = next((it for it in job.attempt.containers if it.key == tag.container_key), None) if under_way else None
+        part = (
+            next((container for container in job.attempt.containers if container.key == tag.container_key), None)
+            if under_way
+            else None
+        )
         if call == "start" and not (under_way and may_start(part)) and not self._was_startable_at_this_instant(tag):
             self.fail("I5 only what is STARTING is started", tag, job)
         if call in {"signal_stop", "kill"} and under_way and not (part and part.stop_ordered):
@@ -283,14 +291,16 @@ class Invariants(Checks):
         """
         state = job.status if part is None else part.state
         starting = state in {Status.STARTING, AttemptContainerState.STARTING}
-        return starting and not any(it.ran and it.removed_at is None for it in self.containers.of(tag))
+        return starting and not any(value.ran and value.removed_at is None for value in self.containers.of(tag))
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
         """Whether the job could be started before the commit of this instant."""
         at, job = self._changed_at.get(tag.job_id, (None, None))
         if job is None or at != self._now() or job.attempt is None or job.attempt.number != tag.attempt:
             return False
-        return may_start(next((it for it in job.attempt.containers if it.key == tag.container_key), None))
+        return may_start(
+            next((container for container in job.attempt.containers if container.key == tag.container_key), None)
+        )
 
     def _check_call_rate(self, call: str, tag: Tag | None) -> None:
         """I12: calls that fail are repeated after a pause."""
@@ -309,14 +319,14 @@ class Invariants(Checks):
     def started(self, tag: Tag) -> None:
         self.run_log.counts["containers started"] += 1
         self.run_log.write(f"container {self.run_log.name_of(tag)} starts")
-        ran = [it for it in self.containers.of(tag) if it.ran]
+        ran = [value for value in self.containers.of(tag) if value.ran]
         if len(ran) > 1:
             self.fail("I5 an attempt starts once", tag)
         job = self.jobs.get(tag.job_id)
-        live = [it.tag for it in self.containers.live(tag.job_id) if not self._started_late(job, it.tag)]
-        if len(live) > len(set(live)) or len({it.attempt for it in live}) > 1:
+        live = [value.tag for value in self.containers.live(tag.job_id) if not self._started_late(job, value.tag)]
+        if len(live) > len(set(live)) or len({value.attempt for value in live}) > 1:
             self.fail("I4 one live container a job, or a part", tag)
-        everyone = {it.tag.attempt for it in self.containers.of_job(tag.job_id) if it.ran}
+        everyone = {value.tag.attempt for value in self.containers.of_job(tag.job_id) if value.ran}
         if job is not None and len(everyone) > _most_attempts(job):
             self.fail("I5 no more starts than attempts", tag)
         if job is not None and not was_forced(job):
@@ -351,8 +361,12 @@ class Invariants(Checks):
             and (job.stop is None or (job.is_pausing and node != job.spec.nodes.main))
         ):
             containers = () if job.attempt is None or job.stop is None else job.attempt.containers
-            alive = [it for it in containers if it.node == node and it.state is not AttemptContainerState.ENDED]
-            if any(it.terminated_by is None for it in alive):
+            alive = [
+                container
+                for container in containers
+                if container.node == node and container.state is not AttemptContainerState.ENDED
+            ]
+            if any(value.terminated_by is None for value in alive):
                 self.fail("I7 an acknowledged terminate of a node is durable", job)
             return
         if job is not None and not is_over(job):
@@ -374,8 +388,8 @@ class Invariants(Checks):
         if job is None:
             self._check_child_to_come(job_id)
             return
-        for it in (job, *self.dependencies.children(job.id)):
-            self.last_attempts.setdefault(it.id, len(it.attempts) + (it.attempt is not None))
+        for child in (job, *self.dependencies.children(job.id)):
+            self.last_attempts.setdefault(child.id, len(child.attempts) + (child.attempt is not None))
 
     def _check_child_to_come(self, job_id: JobId) -> None:
         """A request for a child that is being created must be answered after that."""
@@ -387,11 +401,11 @@ class Invariants(Checks):
 
 def _most_attempts(job: Job) -> int:
     """The attempts that the job may have: a pause ends one that does not count."""
-    return job.spec.retry.attempts + sum(it.paused for it in job.attempts)
+    return job.spec.retry.attempts + sum(attempt.paused for attempt in job.attempts)
 
 
 def _is_ending(job: Job) -> bool:
-    return any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
+    return any(order.kind is not StopKind.PAUSE for order in job.stop_orders)
 
 
 def _is_passed_over(job: Job) -> bool:

@@ -45,7 +45,9 @@ class ResourceChecks(Checks):
     def begun(self, job: Job) -> None:
         """I10: an attempt begins only if its resources are free."""
         self._check_limit(job.attempt.environment, self._held(job.attempt.environment))
-        team = sum(it.spec.resources.millicpus for it in self._active() if is_limited(it.spec.owner))
+        team = sum(
+            other_job.spec.resources.millicpus for other_job in self._active() if is_limited(other_job.spec.owner)
+        )
         if self.account_limit is not None and team > self.account_limit * 1000:
             self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
         for machine in self.machines:
@@ -73,9 +75,9 @@ class ResourceChecks(Checks):
 
     def check_shares(self, shares: Mapping[ShareKey, ShareUse]) -> None:
         for key, use in shares.items():
-            of = [it for it in self.jobs.values() if (it.spec.queue, it.spec.share_identifier) == key]
-            active = sum(it.status not in FINISHED and it.child is None for it in of)
-            held = sum(it.spec.resources.millicpus for it in of if it.attempt is not None)
+            of = [job for job in self.jobs.values() if (job.spec.queue, job.spec.share_identifier) == key]
+            active = sum(job.status not in FINISHED and job.child is None for job in of)
+            held = sum(job.spec.resources.millicpus for job in of if job.attempt is not None)
             if (use.active, use.millicpus) != (active, held) or use.used < 0:
                 self.run_log.fail(
                     "I10 the usage of a share is what its jobs hold", f"{key} {use}, and it is {active} {held}"
@@ -83,7 +85,7 @@ class ResourceChecks(Checks):
 
     def _check_selection(self, job: Job) -> None:
         """A job of `east` runs on machines with its label only, one of `west` on the second engine."""
-        environment, names = job.attempt.environment, {it.machine for it in job.attempt.containers}
+        environment, names = job.attempt.environment, {container.machine for container in job.attempt.containers}
         east = {machine.name for machine in self.machines if EAST_LABEL in machine.labels}
         if self.far and (environment == "west") != self.far.issuperset(names):
             self.run_log.fail("I10 a job runs on the engine of its environment", job.id)
@@ -94,28 +96,30 @@ class ResourceChecks(Checks):
         """No machine has less than the nodes of jobs on it hold. An engine with one machine does not name it."""
         expected = machine.name if machine.is_enforced or self.far else None
         nodes = {
-            (it.id, container.node): it.spec.nodes.task(container.node).resources
-            for it in self._active()
-            for container in it.attempt.containers
+            (job.id, container.node): job.spec.nodes.task(container.node).resources
+            for job in self._active()
+            for container in job.attempt.containers
             if container.machine == expected
         }
-        millicpus, memory = (sum(getattr(it, name) for it in nodes.values()) for name in ("millicpus", "memory_mib"))
+        millicpus, memory = (
+            sum(getattr(node, name) for node in nodes.values()) for name in ("millicpus", "memory_mib")
+        )
         most = usable_machine(machine).resources
         if memory > most.memory_mib or (machine.is_enforced and millicpus > most.millicpus):
             self.run_log.fail("I10 no more than there is", f"{machine}: {millicpus} and {memory} MiB")
         names = {known.name for known in self.machines}
-        unnamed = [it.tag for it in self._active() if it.attempt.containers[0].machine not in names]
+        unnamed = [value.tag for value in self._active() if value.attempt.containers[0].machine not in names]
         if machine.is_enforced and unnamed:
             self.run_log.fail("I10 each attempt names its machine", unnamed)
 
     def _active(self) -> list[Job]:
-        return [it for it in self.jobs.values() if it.attempt is not None]
+        return [job for job in self.jobs.values() if job.attempt is not None]
 
     def _held(self, environment: str) -> int:
-        return sum(it.spec.resources.millicpus for it in self._active() if it.attempt.environment == environment)
+        return sum(job.spec.resources.millicpus for job in self._active() if job.attempt.environment == environment)
 
     def _in_use(self, resource: ConsumableName) -> int:
-        return sum(need.quantity for it in self._active() for need in it.spec.needs if need.resource == resource)
+        return sum(need.quantity for job in self._active() for need in job.spec.needs if need.resource == resource)
 
     def _check_limit(self, name: str, used: int) -> None:
         """No more is used than exists, or existed a moment ago."""

@@ -71,7 +71,7 @@ class World:
         machines = machines_of(self.choices.machine_count)
         far = FAR_MACHINES if self.choices.has_second_engine else ()
         self.invariants.resources.machines = machines + far
-        self.invariants.resources.far = frozenset(it.name for it in far)
+        self.invariants.resources.far = frozenset(value.name for value in far)
         self.invariants.resources.selects_by_label = choices.selects_by_label
         self.invariants.resources.account_limit = choices.account_limit
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.
@@ -163,7 +163,7 @@ class World:
 
     def unfinished(self) -> list[JobId]:
         """The jobs that are not finished, without children of arrays."""
-        return [it.id for it in self.invariants.jobs.values() if it.status not in FINISHED and it.child is None]
+        return [job.id for job in self.invariants.jobs.values() if job.status not in FINISHED and job.child is None]
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
@@ -214,7 +214,7 @@ class World:
 
     def engine_with(self, tag: Tag) -> FaultyEngine:
         """The engine that has the container; the first one if no engine has it."""
-        return next((it for it in self.engines if tag in it.engine.containers), self.machine)
+        return next((engine for engine in self.engines if tag in engine.engine.containers), self.machine)
 
     def may_step_disk_clock(self) -> None:
         """Set the clock of the disk while containers write checkpoints, or not."""

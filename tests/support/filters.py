@@ -19,17 +19,17 @@ from batchq.store.rows import lower_case, parse_integer
 
 def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
     """The answer to ListJobsByConsumableResource."""
-    needing = (it for it in jobs if any(need.resource == query.resource for need in it.spec.needs))
+    needing = (job for job in jobs if any(need.resource == query.resource for need in job.spec.needs))
     found = (
-        it
-        for it in needing
-        if it.child is None
-        and (query.name is None or _like(lower_case(it.spec.name), lower_case(query.name)))
-        and query.status in {None, _counts_as(it, query.ended_arrays)}
-        and (query.before is None or it.order < query.before)
-        and visible(it.spec.owner, query.visibility)
+        job
+        for job in needing
+        if job.child is None
+        and (query.name is None or _like(lower_case(job.spec.name), lower_case(query.name)))
+        and query.status in {None, _counts_as(job, query.ended_arrays)}
+        and (query.before is None or job.order < query.before)
+        and visible(job.spec.owner, query.visibility)
     )
-    return tuple(sorted(found, key=lambda it: it.order, reverse=True)[: query.limit])
+    return tuple(sorted(found, key=lambda value: value.order, reverse=True)[: query.limit])
 
 
 def visible(owner, visibility: Visibility | None) -> bool:
@@ -63,11 +63,11 @@ def _members(jobs: Mapping[JobId, Job], selection: JobSelection) -> Iterator[tup
     if selection.ids is None:
         yield from ((job, WHOLE) for job in jobs.values())
         return
-    named = {node_of(it) for it in selection.ids}
-    yield from ((jobs[it], WHOLE if node is None else node) for it, node in named if it in jobs)
+    named = {node_of(identifier) for identifier in selection.ids}
+    yield from ((jobs[value], WHOLE if node is None else node) for value, node in named if value in jobs)
     if selection.compares_children:
-        arrays = {it for it, _ in named}
-        yield from ((it, WHOLE) for it in jobs.values() if it.child is not None and it.child.parent in arrays)
+        arrays = {value for value, _ in named}
+        yield from ((job, WHOLE) for job in jobs.values() if job.child is not None and job.child.parent in arrays)
 
 
 def _is_selected(job: Job, selection: JobSelection) -> bool:
@@ -78,11 +78,13 @@ def _is_selected(job: Job, selection: JobSelection) -> bool:
 
 def searched(jobs: Iterable[Job], query: PageQuery, ends: Mapping[JobId, datetime]) -> tuple[Job, ...]:
     """All jobs that a search finds, in its order. `ends`: when each finished job ended."""
-    found = [(_end_of(it, query, ends), it) for it in jobs if _is_searched(it, query) and _is_in_time(it, query, ends)]
+    found = [
+        (_end_of(job, query, ends), job) for job in jobs if _is_searched(job, query) and _is_in_time(job, query, ends)
+    ]
     if query.order_by is SearchOrder.CREATED:
-        return tuple(it for _, it in sorted(found, key=lambda each: each[1].order, reverse=True))
-    ended = [(at, it.order, it) for at, it in found if at is not None]
-    return tuple(it for _, _, it in sorted(ended, reverse=True, key=lambda each: each[:2]))
+        return tuple(value for _, value in sorted(found, key=lambda each: each[1].order, reverse=True))
+    ended = [(at, value.order, value) for at, value in found if at is not None]
+    return tuple(value for _, _, value in sorted(ended, reverse=True, key=lambda each: each[:2]))
 
 
 def _is_searched(job: Job, query: PageQuery) -> bool:
@@ -106,14 +108,17 @@ def _is_searched(job: Job, query: PageQuery) -> bool:
         and (not wanted.held or (job.held and _shown_status(job, query) in QUEUED))
         and all(values is None or value in values for values, value in compared)
         and job.id.startswith(prefix)
-        and (wanted.definitions is None or any(_defines(it, spec.definition) for it in wanted.definitions))
-        and (wanted.names is None or any(_like_part(spec.name, it) for it in wanted.names))
+        and (
+            wanted.definitions is None
+            or any(_defines(definition, spec.definition) for definition in wanted.definitions)
+        )
+        and (wanted.names is None or any(_like_part(spec.name, name) for name in wanted.names))
         and visible(spec.owner, wanted.visibility)
     )
 
 
 def _is_stopped(job: Job) -> bool:
-    return any(it.kind in (StopKind.CANCEL, StopKind.TERMINATE) for it in job.stop_orders)
+    return any(order.kind in (StopKind.CANCEL, StopKind.TERMINATE) for order in job.stop_orders)
 
 
 def _is_in_time(job: Job, query: PageQuery, ends: Mapping[JobId, datetime]) -> bool:

@@ -25,7 +25,7 @@ async def examined(tmp_path, cluster):
 
 async def findings(tmp_path, cluster):
     found = engine_findings([await examined(tmp_path, cluster)])
-    return [(it.level, it.message) for it in found]
+    return [(value.level, value.message) for value in found]
 
 
 async def test_a_cluster_without_faults_has_one_finding(tmp_path):
@@ -100,7 +100,7 @@ async def test_a_clock_that_differs_is_found(tmp_path):
 
     assert 57 < cluster.clock_offset < 61
     found = clock_findings(facts(engine=cluster))
-    assert any("the engine's clock is" in it.message for it in found)
+    assert any("the engine's clock is" in value.message for value in found)
 
 
 def test_a_cluster_that_does_not_answer_and_a_kubeconfig_that_cannot_be_used_are_problems(tmp_path):
@@ -109,16 +109,18 @@ def test_a_cluster_that_does_not_answer_and_a_kubeconfig_that_cannot_be_used_are
 
     assert isinstance(absent, UnavailableRuntime)
     assert (absent.fault, unusable.fault) == (RuntimeFault.NOT_LISTENING, RuntimeFault.NOT_CONFIGURED)
-    assert [it.level for it in engine_findings([absent, unusable])] == [Level.PROBLEM] * 2
+    assert [finding.level for finding in engine_findings([absent, unusable])] == [Level.PROBLEM] * 2
 
 
 def test_the_roles_of_the_manifest_are_the_rights_that_the_doctor_checks():
     documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "rights.yaml").read_text())
-    roles = {it["kind"]: it["rules"] for it in documents if it["kind"] in {"Role", "ClusterRole"}}
+    roles = {
+        document["kind"]: document["rules"] for document in documents if document["kind"] in {"Role", "ClusterRole"}
+    }
 
-    assert rights_in(roles["Role"]) == {it: set(verbs) for it, verbs in NAMESPACE_RIGHTS.items()}
-    assert rights_in(roles["ClusterRole"]) == {it: set(verbs) for it, verbs in CLUSTER_RIGHTS.items()}
+    assert rights_in(roles["Role"]) == {right: set(verbs) for right, verbs in NAMESPACE_RIGHTS.items()}
+    assert rights_in(roles["ClusterRole"]) == {right: set(verbs) for right, verbs in CLUSTER_RIGHTS.items()}
 
 
 def rights_in(rules):
-    return {resource: set(it["verbs"]) for it in rules for resource in it["resources"]}
+    return {resource: set(rule["verbs"]) for rule in rules for resource in rule["resources"]}
