@@ -18,6 +18,8 @@ FAILURE_WINDOW = timedelta(minutes=5)  # without a failure, after which the fail
 
 FAILING_WINDOW = timedelta(minutes=1)  # after its last failure a loop no longer counts as failing
 
+CANCEL_AGAIN = 1.0  # seconds: a library can lose a cancellation that comes with the result of what it awaits
+
 MIN_FAILURES = 3  # failures, the last within FAILING_WINDOW: the loop counts as failing
 
 
@@ -76,12 +78,12 @@ class Supervisor:
             deadline.cancel()
 
     async def cancel(self) -> None:
-        """Cancel all tasks and wait until they have ended."""
+        """Cancel all tasks and wait until they have ended. A task that ignores a cancellation is cancelled again."""
         while self._tasks:
             tasks = tuple(self._tasks)
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.wait(tasks, timeout=CANCEL_AGAIN)
 
     def _start(self, name: str, loop: Callable[[], Coroutine[None, None, None]], pause: float) -> None:
         task = self.task(name, self._run_after(pause, loop))

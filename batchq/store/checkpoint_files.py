@@ -166,8 +166,8 @@ class CheckpointFiles:
     async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T], about: str) -> T:
         """Run the work in a thread. A reader's caller does not wait longer than READ_TIMEOUT for a disk that hangs."""
         try:
-            done = asyncio.get_running_loop().run_in_executor(threads, work)
-            return await asyncio.wait_for(done, None if threads is self._remover else READ_TIMEOUT)
+            async with asyncio.timeout(None if threads is self._remover else READ_TIMEOUT):
+                return await asyncio.get_running_loop().run_in_executor(threads, work)
         except TimeoutError as failure:
             raise StoreFailed(f"{about}: the disk does not answer within {READ_TIMEOUT:g} s") from failure
         except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread

@@ -151,7 +151,8 @@ class NetworkDiskGuard:
         elif self._hangs:
             raise StoreFailed(f"the disk of the {self._directory} does not respond")
         try:
-            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self._measurement)), MAX_DISK_WAIT)
+            async with asyncio.timeout(MAX_DISK_WAIT):
+                return await asyncio.shield(asyncio.wrap_future(self._measurement))
         except TimeoutError:
             self._hangs = True
             raise StoreFailed(f"the disk of the {self._directory} does not respond") from None

@@ -1,6 +1,7 @@
 """Failed loops are restarted, and are healthy again after a time without failures."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -117,6 +118,22 @@ async def test_no_loop_is_restarted_after_the_shutdown(tasks):
     await asyncio.sleep(MAX_PAUSE)
 
     assert tasks.names == []
+
+
+async def test_a_loop_that_ignores_a_cancellation_is_cancelled_again(tasks):
+    """Otherwise a server that stops would wait for that loop for ever."""
+    tasks.supervise("old checkpoints", ignores_one_cancellation)
+    await asyncio.sleep(0)
+
+    await tasks.cancel()
+
+    assert tasks.names == []
+
+
+async def ignores_one_cancellation():
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    await asyncio.Event().wait()
 
 
 LOOPS = [

@@ -1,7 +1,9 @@
 """The checkpoint store with directories that a hostile container has made."""
 
+import asyncio
 import os
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -250,3 +252,27 @@ async def test_a_disk_that_hangs_ends_each_read_and_each_mark_with_an_error(stor
                 await call
     finally:
         answer.set()
+
+
+@pytest.mark.parametrize("steps", range(6))
+@pytest.mark.parametrize("call", ["of a reader", "of a disk guard"])
+async def test_a_cancellation_that_comes_with_the_result_ends_the_caller(store, call, steps):
+    """The thread has returned; the cancellation comes `steps` steps of the event loop later."""
+    guard = host.NetworkDiskGuard(free=lambda: 1, min_free=1, directory="x", rejected="x")
+    caller = asyncio.create_task(repeat(lambda: store.jobs(after=None, limit=1) if "reader" in call else guard.check()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    time.sleep(0.05)  # noqa: ASYNC251 - the thread returns while the event loop is held
+
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait([caller], timeout=5)
+
+    assert caller.cancelled()
+
+
+async def repeat(call):
+    """One call, and then a wait, as a loop of the server."""
+    await call()
+    await asyncio.Event().wait()
