@@ -37,7 +37,7 @@ running: list[pytest.Item] = []
 
 def refuse_processes(event, arguments):
     """An audit hook: a test that starts a process is not one of `make check`."""
-    if event in STARTS_PROCESS and running and not any(it.name in ALLOWED for it in running[-1].iter_markers()):
+    if event in STARTS_PROCESS and running and not any(marker.name in ALLOWED for marker in running[-1].iter_markers()):
         pytest.fail(f"mark the test `process`, because it starts one: {event} {arguments}")
 
 

@@ -19,7 +19,7 @@ VISIBLE = some.text(some.characters(min_codepoint=0x21, max_codepoint=0x7E, excl
 PAIRS = some.text(some.sampled_from("ab=&%+~/?"), max_size=20)
 VALUES = some.text(some.characters(min_codepoint=0x20, max_codepoint=0x7E) | some.just("\t"), max_size=30)
 #: botocore leaves some names out, as those of proxies. A server signs the names that the client lists.
-NAMES = some.from_regex(r"x-[a-z0-9-]{1,12}", fullmatch=True).filter(lambda it: it != "x-amzn-trace-id")
+NAMES = some.from_regex(r"x-[a-z0-9-]{1,12}", fullmatch=True).filter(lambda value: value != "x-amzn-trace-id")
 
 
 def of_botocore(method, url, headers, body, at=NOW):

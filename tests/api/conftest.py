@@ -67,7 +67,7 @@ class Server(Backend):
             activity.operations,
             accounts.operations,
         )
-        dialects = [it.dialect(self.parts) for it in (batch_routes, *tables, modelarts)]
+        dialects = [table.dialect(self.parts) for table in (batch_routes, *tables, modelarts)]
         app = api.build(
             requests=request_metrics(),
             dialects=dialects,

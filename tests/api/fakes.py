@@ -97,7 +97,7 @@ class FakeEngine:
         return Usage(self.active_jobs()).after(())
 
     def active_jobs(self):
-        return [it for it in self._store.all_jobs().values() if it.attempt is not None]
+        return [job for job in self._store.all_jobs().values() if job.attempt is not None]
 
     def job_counts(self):
         """The stored jobs: the fake engine keeps no job in memory."""
@@ -108,7 +108,9 @@ class FakeEngine:
         if key is not None and key in self._made:
             return await self.job(self._made[key])
         known = await self._store.jobs(named(spec))
-        if why := dependencies_refusal(spec, {it: job for it, job in known.items() if caller.reaches(job.spec.owner)}):
+        if why := dependencies_refusal(
+            spec, {other_key: job for other_key, job in known.items() if caller.reaches(job.spec.owner)}
+        ):
             raise Invalid(why)
         job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own
@@ -139,14 +141,14 @@ class FakeEngine:
         await self._store.commit(Changes(bulk_stops=((bulk_stop, selection),)))
         targets = await self._store.next_targets(1, 10**6)
         over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
-        for it in targets:
-            await self.deliver(it.job.id, request.event(node=it.part), caller=caller)
+        for target in targets:
+            await self.deliver(target.job.id, request.event(node=target.part), caller=caller)
         await self._store.commit(Changes(progress=(over,)))
         return self._outcomes(request, targets)
 
     async def _outcomes(self, request, targets):
-        for it in targets:
-            job, kind = it.job, request.kind
+        for target in targets:
+            job, kind = target.job, request.kind
             yield (
                 JobOutcome(
                     job_id=job.id,
@@ -170,7 +172,7 @@ class FakeEngine:
 
     async def save(self, job):
         before = await self.job(job.id)
-        stops = tuple(replace(self._moment(before), stop=it) for it in steps(before, job))
+        stops = tuple(replace(self._moment(before), stop=other_step) for other_step in steps(before, job))
         moved = () if before.status is job.status else (self._moment(job),)
         await self._store.commit(Changes(updated=(job,), history=(*stops, *moved)))
 
@@ -264,7 +266,7 @@ class Backend:
             audit=AuditRecordService(audit=self.audit, jobs=self.jobs),
             clock=self.clock,
             account=ACCOUNT,
-            capacity=lambda: total(it.resources for it in self.engine.machines()),
+            capacity=lambda: total(machine.resources for machine in self.engine.machines()),
             runtime_answers=lambda: True,
             states={ModelArtsSettings: modelarts.SETTINGS},
         )

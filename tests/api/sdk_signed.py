@@ -25,10 +25,10 @@ def sdk_signed(*, method="POST", path=f"{JOBS}/a-job/actions", query=(), body=b"
     }
     sent = {name: value for name, value in sent.items() if value is not None}
     line = "&".join(f"{quote(name, safe='~')}={quote(value, safe='~')}" for name, value in sorted(query))
-    names = sorted(it.lower() for it in sent if "_" not in it)
+    names = sorted(text.lower() for text in sent if "_" not in text)
     values = {name.lower(): value.strip() for name, value in sent.items()}
     hashed = hashlib.sha256(body).hexdigest()
-    signed_path = "/".join(quote(it, safe="~") for it in unquote(path).split("/")) + "/"
+    signed_path = "/".join(quote(part, safe="~") for part in unquote(path).split("/")) + "/"
     lines = "".join(f"{name}:{values[name]}\n" for name in names)
     canonical = "\n".join([method, signed_path, line, lines, ";".join(names), hashed])
     to_sign = f"SDK-HMAC-SHA256\n{sent['X-Sdk-Date']}\n{hashlib.sha256(canonical.encode()).hexdigest()}"

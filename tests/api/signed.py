@@ -66,12 +66,12 @@ class Boto3:
     def __init__(self, key=KEY):
         self._key = key
         self._caught = None
-        self._clients = {(it, token): self._client(it, token) for it in ("batch", "logs") for token in TOKENS}
+        self._clients = {(name, token): self._client(name, token) for name in ("batch", "logs") for token in TOKENS}
 
     def random_request(self, seed):
         """A call that our server has, with names as odd as may be."""
         dice = random.Random(seed)
-        batch, logs = (self._clients[it, dice.choice(TOKENS)] for it in ("batch", "logs"))
+        batch, logs = (self._clients[name, dice.choice(TOKENS)] for name in ("batch", "logs"))
         arn = f"arn:aws:batch:eu-central-1:123456789012:job-definition/{words(dice, 20)}:1"
         calls = [
             lambda: batch.list_tags_for_resource(resourceArn=arn),
@@ -106,7 +106,10 @@ class Boto3:
         """Keep the request, and return a response in place of the server's."""
         where = urlsplit(request.url)
         target = where.path + (f"?{where.query}" if where.query else "")
-        headers = [(name, it.decode() if isinstance(it, bytes) else it) for name, it in request.headers.items()]
+        headers = [
+            (name, content.decode() if isinstance(content, bytes) else content)
+            for name, content in request.headers.items()
+        ]
         whole = (("Host", where.netloc), *headers)
         self._caught = SignedRequest(method=request.method, target=target, headers=whole, body=request.body or b"")
         answer = AWSResponse(request.url, 200, {}, None)
@@ -125,12 +128,14 @@ def header(sent, name):
 
 def with_header(sent, name, value):
     """Replace the header, or add it."""
-    kept = tuple(it for it in sent.headers if it[0].lower() != name.lower())
+    kept = tuple(other_header for other_header in sent.headers if other_header[0].lower() != name.lower())
     return replace(sent, headers=(*kept, (name, value)))
 
 
 def without(sent, name):
-    return replace(sent, headers=tuple(it for it in sent.headers if it[0].lower() != name.lower()))
+    return replace(
+        sent, headers=tuple(other_header for other_header in sent.headers if other_header[0].lower() != name.lower())
+    )
 
 
 def one_byte_changed(sent, seed):

@@ -53,7 +53,7 @@ def set_up(tmp_path_factory):
     accounts_admin_of(data).create_key("first", Caller(user="root", role=Role.ADMIN))
     for command in SET_UP:
         assert main([*command.split(), "--data", str(data)]) == 0
-    return {it.name: it.read_bytes() for it in data.iterdir()}
+    return {path.name: path.read_bytes() for path in data.iterdir()}
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def stored(data):
     return (data / "accounts.json").read_bytes(), (data / "keys.json").read_bytes(), Journal(data).read()[0]
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda it: f"{it[0]}-{it[1]}")
+@pytest.mark.parametrize("row", TABLE, ids=lambda pair: f"{pair[0]}-{pair[1]}")
 @pytest.mark.parametrize("user", CALLERS)
 async def test_each_role_has_its_permissions(send, data, row, user):
     operation, body, answers = row
@@ -176,8 +176,8 @@ async def test_a_coordinator_sees_only_the_coordinated_accounts(send):
     _, users = await send("cora", "DescribeUsers")
     _, accounts = await send("cora", "DescribeAccounts")
 
-    assert [it["name"] for it in users["users"]] == ["ada", "bob", "boss", "cora"]
-    assert [it["name"] for it in accounts["accounts"]] == ["lab", "team"]
+    assert [user["name"] for user in users["users"]] == ["ada", "bob", "boss", "cora"]
+    assert [account["name"] for account in accounts["accounts"]] == ["lab", "team"]
 
 
 @pytest.mark.fault("SE07")
@@ -190,7 +190,7 @@ async def test_every_user_can_rotate_the_own_key(send, data):
 
     assert (status, again) == (FOUND, FORBIDDEN), "a user enabled the own disabled key"
     _, answers = await send("ada", "ListKeys")
-    assert {it["id"]: it["state"] for it in answers["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
+    assert {key["id"]: key["state"] for key in answers["keys"]} == {old["id"]: "DISABLED", new["id"]: "ACTIVE"}
     assert "secret" not in str(answers)
     assert (await send("cora", "UpdateKey", {"id": old["id"], "state": "ACTIVE"}))[0] == FOUND
     assert (await send("ada", "DeleteKey", {"id": old["id"]}))[0] == FOUND
@@ -220,7 +220,7 @@ async def test_who_am_i_returns_the_caller(send):
 
     assert (me["user"], me["account"], me["role"], me["queues"]) == ("ada", "team", "USER", ["default"])
     assert me["allowance"]["volumes"] == ["/data"]
-    assert [it["account"] for it in me["limits"]] == ["team", "lab", "root"]
+    assert [limit["account"] for limit in me["limits"]] == ["team", "lab", "root"]
 
 
 async def test_changes_are_audited_with_user_and_request(send, data):

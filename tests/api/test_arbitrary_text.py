@@ -15,7 +15,7 @@ from tests.support.examples import examples
 
 # All characters of UTF-8 except NUL, which neither a container nor a client written in C can receive.
 ANY = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=60)
-TEXTS = ANY.filter(lambda it: not it.lower().startswith(("aws:", "io.batchq.")))  # which no caller's tag may
+TEXTS = ANY.filter(lambda text: not text.lower().startswith(("aws:", "io.batchq.")))  # which no caller's tag may
 
 
 class TextClient(HandlerClient):

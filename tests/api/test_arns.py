@@ -50,8 +50,8 @@ def test_text_that_is_not_a_definition_resolves_to_none(text):
         "arn:aws:batch:eu-central-1::job-queue/it",
         "arn:aws:ecs:eu-central-1:123456789012:job-queue/it",
         *(
-            f"arn:aws:batch:eu-central-1:123456789012:{it}"
-            for it in ("job/it", "job-queue/", "job-queue/a/b", "job-queue")
+            f"arn:aws:batch:eu-central-1:123456789012:{text}"
+            for text in ("job/it", "job-queue/", "job-queue/a/b", "job-queue")
         ),
     ],
 )
@@ -78,8 +78,8 @@ def test_only_ids_of_jobs_children_and_nodes_are_valid():
     members = JOB + ":0", JOB + ":9999", JOB + "#12"
     others = "", "garbage", JOB.upper(), JOB + ":", JOB + ":x", JOB + "\n", JOB + "/..", JOB[1:]
 
-    assert [it for it in (JOB, *members, *others) if is_job_id(it)] == [JOB, *members]
-    assert [it for it in (JOB, *members, *others) if is_member_id(it)] == [*members]
+    assert [member for member in (JOB, *members, *others) if is_job_id(member)] == [JOB, *members]
+    assert [member for member in (JOB, *members, *others) if is_member_id(member)] == [*members]
 
 
 SCOPE = "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20261121/eu-west-3/batch/aws4_request, SignedHeaders=host, Signature=0"

@@ -93,7 +93,7 @@ NUMBERS = {
 
 
 @pytest.mark.fault("IN04", "IN07")
-@pytest.mark.parametrize("number", WRONG_NUMBERS, ids=lambda it: it[:10])
+@pytest.mark.parametrize("number", WRONG_NUMBERS, ids=lambda value: value[:10])
 async def test_integers_must_be_integers(sleeper, http, number):
     statuses = {name: (await http.post(name, body=(body % number).encode()))[0] for name, body in NUMBERS.items()}
 

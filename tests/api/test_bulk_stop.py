@@ -83,7 +83,7 @@ async def test_the_children_of_arrays_are_counted(stop, submit):
 
     _, answer = await stop(jobNames=["*"], dryRun=True)
 
-    assert {it["jobId"]: it["children"] for it in answer["jobs"] if "children" in it} == dict(
+    assert {job["jobId"]: job["children"] for job in answer["jobs"] if "children" in job} == dict(
         zip(arrays, (2, 3), strict=True)
     )
     assert (answer["counts"], answer["children"]) == ({"CANCELLED": 3}, {"CANCELLED": 5})
@@ -95,7 +95,7 @@ async def test_a_child_that_is_not_created_yet_is_reported(stop, submit, dry_run
 
     _, answer = await stop(jobs=[f"{array}:1", f"{array}:2"], dryRun=dry_run)
 
-    messages = {it["jobId"]: it["message"] for it in answer["jobs"]}
+    messages = {job["jobId"]: job["message"] for job in answer["jobs"]}
     assert answer["counts"] == {"NOT_FOUND": 2}
     assert "its array has not spawned it yet" in messages[f"{array}:1"]
     assert messages[f"{array}:2"] == f"Job {array}:2 not found."
@@ -128,7 +128,7 @@ async def test_the_filters_are_those_of_a_search(stop, three, members):
 
     _, answer = await stop(**members, dryRun=True)
 
-    assert {it["jobId"] for it in answer["jobs"]} == {runs, waits}
+    assert {job["jobId"] for job in answer["jobs"]} == {runs, waits}
 
 
 async def test_a_dry_run_reports_and_changes_nothing(server, stop, three):
@@ -153,7 +153,7 @@ async def test_an_unknown_name_in_a_filter_is_an_error_that_names_it(stop, three
         status, answer = await stop("terminate", **members, dryRun=dry_run)
 
         assert (status, answer["message"]) == (400, why)
-    assert not any([(await described(it))["isTerminated"] for it in three])
+    assert not any([(await described(job))["isTerminated"] for job in three])
 
 
 async def test_a_job_that_was_created_later_is_not_selected(stop, three, described):

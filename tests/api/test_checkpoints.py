@@ -61,7 +61,7 @@ class CheckpointsOfADirectory:
         return job.id
 
     def audited(self):
-        return [(it.record.user, it.record.resource) for it in self.journal.read()[0]]
+        return [(entry.record.user, entry.record.resource) for entry in self.journal.read()[0]]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_the_owner_lists_the_checkpoints_of_a_job(context):
     found = await context.service.list(job, caller=ADA)
     summary = await context.service.summary(job, caller=ADA)
 
-    assert {it.epoch for it in found} == {1, 2}
+    assert {value.epoch for value in found} == {1, 2}
     assert (summary.count, summary.size_bytes) == (2, 2)
     assert await context.service.get(job, found[0].id, caller=ADA) == found[0]
 
@@ -114,7 +114,7 @@ async def test_the_final_checkpoint_is_named_by_the_stop_order(context):
     )
     job = await context.job("a", "b", status=Status.FAILED, stop_orders=(order,), stopped_at=NOON)
 
-    types = {it.name: it.type for it in await context.service.list(job, caller=ADA)}
+    types = {item.name: item.type for item in await context.service.list(job, caller=ADA)}
 
     assert types == {"a": CheckpointType.AUTOMATIC, "b": CheckpointType.FINAL}
 

@@ -56,8 +56,8 @@ def test_only_loopback_at_both_ends_without_tls_is_local(peer, host, tls, local)
 @pytest.mark.parametrize(
     ("peer", "tls", "confidential"),
     [
-        *((it, False, True) for it in ("127.0.0.1", "::1", "::ffff:127.0.0.1")),
-        *((it, False, False) for it in ("172.17.0.2", "fe80::1%eth0", "::ffff:10.0.0.1", None)),
+        *((text, False, True) for text in ("127.0.0.1", "::1", "::ffff:127.0.0.1")),
+        *((value, False, False) for value in ("172.17.0.2", "fe80::1%eth0", "::ffff:10.0.0.1", None)),
         ("10.0.0.1", True, True),
     ],
 )

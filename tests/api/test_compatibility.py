@@ -26,7 +26,7 @@ def members(name, *, depth=2):
     for member, shape in SERVICE.shape_for(name).members.items():
         yield member
         if depth > 1 and inner(shape).type_name == "structure" and not member.startswith("eks"):
-            yield from (f"{member}.{it}" for it in inner(shape).members)
+            yield from (f"{member}.{other_member}" for other_member in inner(shape).members)
 
 
 SECTIONS = {

@@ -14,7 +14,7 @@ REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"
 async def outcomes(requests):
     """The statuses and ids of requests that are sent together."""
     answers = await asyncio.gather(*requests)
-    return {status for status, _, _ in answers}, [it["jobId"] for _, _, it in answers if "jobId" in it]
+    return {status for status, _, _ in answers}, [answer["jobId"] for _, _, answer in answers if "jobId" in answer]
 
 
 def mixed(http, change):

@@ -15,7 +15,7 @@ MOST = 2**63 - 1
 
 
 @pytest.fixture
-async def it(boto):
+async def resource(boto):
     """The resource `it`, 10 units."""
     await boto.create_consumable_resource(consumableResourceName="it", totalQuantity=10)
 
@@ -47,7 +47,7 @@ async def test_a_resource_is_described_as_created(server, boto, described):
     }
 
 
-async def test_units_in_use_are_described(server, it, boto, described):
+async def test_units_in_use_are_described(server, resource, boto, described):
     server.catalog.consumable_resources.usage = FixedUsage(in_use=4)
 
     answer = await described()
@@ -89,27 +89,27 @@ async def test_requests_that_aws_accepts_are_accepted(accepted, described, membe
 REFUSED = [
     ({"consumableResourceName": None}, "consumableResourceName"),
     ({"totalQuantity": -1}, "between 0 and"),
-    *(({"totalQuantity": it}, "totalQuantity") for it in (MOST + 1, "1", 1.0)),
+    *(({"totalQuantity": value}, "totalQuantity") for value in (MOST + 1, "1", 1.0)),
     ({"resourceType": "RENEWABLE"}, "resourceType must be one of REPLENISHABLE, NON_REPLENISHABLE"),
     ({"resourceType": 1}, "resourceType"),
     ({"tags": {"": ""}}, "tags"),
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda case: str(case)[:60])
 async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
     assert text in await refused("CreateConsumableResource", {"consumableResourceName": "it"} | members)
 
 
 @pytest.mark.parametrize(("operation", "left"), [("SET", 3), ("ADD", 13), ("REMOVE", 7)])
-async def test_an_update_changes_and_returns_the_total(it, boto, described, operation, left):
+async def test_an_update_changes_and_returns_the_total(resource, boto, described, operation, left):
     made = await boto.update_consumable_resource(consumableResource=ARN_OF + "it", operation=operation, quantity=3)
 
     assert (made["consumableResourceName"], made["consumableResourceArn"]) == ("it", ARN_OF + "it")
     assert made["totalQuantity"] == (await described())["totalQuantity"] == left
 
 
-async def test_the_same_token_changes_it_once(it, boto):
+async def test_the_same_token_changes_it_once(resource, boto):
     members = {"consumableResource": "it", "operation": "ADD", "quantity": 5, "clientToken": "t" * 64}
 
     described = [(await boto.update_consumable_resource(**members))["totalQuantity"] for _ in range(2)]
@@ -124,18 +124,18 @@ BAD_UPDATES = [
     ({"consumableResource": ""}, "'consumableResource' is a required field"),
     ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
     ({"consumableResource": ARN + "job-queue/it"}, "not found"),
-    *(({"operation": it}, "'operation' is a required field") for it in (None, "")),
-    *(({"operation": it}, "operation must be one of SET, ADD, REMOVE") for it in ("DOUBLE", "set")),
+    *(({"operation": value}, "'operation' is a required field") for value in (None, "")),
+    *(({"operation": name}, "operation must be one of SET, ADD, REMOVE") for name in ("DOUBLE", "set")),
     ({"quantity": None}, "'quantity' is a required field"),
     ({"quantity": -1}, "between 0 and"),
     ({"quantity": 11}, "The total quantity is 10"),
     ({"operation": "ADD", "quantity": MOST - 9}, "The total quantity is 10"),
-    *(({"clientToken": it}, "clientToken") for it in ("", "t" * 65, "\0")),
+    *(({"clientToken": text}, "clientToken") for text in ("", "t" * 65, "\0")),
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), BAD_UPDATES, ids=lambda it: str(it)[:60])
-async def test_an_invalid_update_changes_nothing(it, refused, members, text):
+@pytest.mark.parametrize(("members", "text"), BAD_UPDATES, ids=lambda case: str(case)[:60])
+async def test_an_invalid_update_changes_nothing(resource, refused, members, text):
     valid = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
     assert text in await refused("UpdateConsumableResource", valid | members)
 
@@ -147,7 +147,7 @@ async def many(boto):
 
 
 def names(answer):
-    return [it["consumableResourceName"] for it in answer["consumableResources"]]
+    return [resource["consumableResourceName"] for resource in answer["consumableResources"]]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ async def test_a_token_of_another_filter_and_an_unknown_name_are_refused(many, b
         ([{"name": BY_NAME, "values": ["a"] * 101}], "at most 100 values"),
         ([{"name": BY_NAME, "values": ["a"]}] * 2, "Only one filter"),
     ],
-    ids=lambda it: str(it)[:60],
+    ids=lambda case: str(case)[:60],
 )
 async def test_invalid_filters_are_refused(refused, filters, text):
     assert text in await refused("ListConsumableResources", {"filters": filters})
@@ -222,7 +222,7 @@ def listed(boto):
     async def listed(name="licences", **filters):
         given = [{"name": name, "values": [value]} for name, value in filters.items()]
         answer = await boto.list_jobs_by_consumable_resource(consumableResource=name, filters=given)
-        return [it["jobName"] for it in answer["jobs"]]
+        return [other_job["jobName"] for other_job in answer["jobs"]]
 
     return listed
 
@@ -274,7 +274,7 @@ async def test_pages_are_complete(jobs, boto):
         "list_jobs_by_consumable_resource", consumableResource="other", PaginationConfig={"PageSize": 2}
     )
 
-    assert [[it["jobName"] for it in page["jobs"]] for page in pages] == [
+    assert [[other_job["jobName"] for other_job in page["jobs"]] for page in pages] == [
         ["a-job", "gamma"],
         ["beta", "alphabet"],
         ["Alpha"],
@@ -296,7 +296,7 @@ async def test_pages_are_complete(jobs, boto):
         ({"maxResults": 0}, "maxResults"),
         ({"nextToken": "x"}, "nextToken is not valid"),
     ],
-    ids=lambda it: str(it)[:60],
+    ids=lambda case: str(case)[:60],
 )
 async def test_invalid_queries_are_refused(jobs, refused, members, text):
     assert text in await refused("ListJobsByConsumableResource", {"consumableResource": "licences"} | members)

@@ -16,7 +16,7 @@ def register(boto):
 
 
 def named(answer):
-    return [f"{it['jobDefinitionName']}:{it['revision']}" for it in answer["jobDefinitions"]]
+    return [f"{definition['jobDefinitionName']}:{definition['revision']}" for definition in answer["jobDefinitions"]]
 
 
 async def test_omitted_lists_of_a_definition_are_returned_empty(register, boto):
@@ -98,13 +98,13 @@ async def test_deregistering_requires_a_revision(register, boto, definition):
 
 OTHERS = [{"jobDefinitionName": "it"}, {"status": "ACTIVE"}, {"maxResults": 1}, {"nextToken": "x"}]
 WRONG = [
-    *(({"jobDefinitions": ["it:1"]} | it, "cannot be used with other parameters") for it in OTHERS),
-    *(({"maxResults": it}, "maxResults") for it in (0, 101)),
+    *(({"jobDefinitions": ["it:1"]} | value, "cannot be used with other parameters") for value in OTHERS),
+    *(({"maxResults": number}, "maxResults") for number in (0, 101)),
     ({"jobDefinitions": ["it:1"] * 101}, "jobDefinitions"),
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), WRONG, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize(("members", "text"), WRONG, ids=lambda case: str(case)[:60])
 async def test_invalid_queries_are_refused(refused, members, text):
     assert text in await refused("DescribeJobDefinitions", members)
 

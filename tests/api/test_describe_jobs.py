@@ -112,7 +112,7 @@ async def test_each_attempt_has_its_own_task_and_log_stream(server, submit, desc
 
     job = await described(job_id)
 
-    assert [it["container"]["exitCode"] for it in job["attempts"]] == [1]
+    assert [attempt["container"]["exitCode"] for attempt in job["attempts"]] == [1]
     assert job["attempts"][0]["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 1)}"
     assert job["container"]["logStreamName"] == f"sleeper/default/{task(job_id, 2)}"
     assert "exitCode" not in job["container"]

@@ -123,8 +123,8 @@ async def test_a_child_that_is_not_spawned_yet_is_shown_and_explained_but_not_by
     _, _, shown = await http.send("GET", f"/v1/batchq/jobs/{array}:2")
     _, _, why = await http.send("GET", f"/v1/batchq/jobs/{array}:2/why")
     _, _, history = await http.send("GET", f"/v1/batchq/jobs/{array}:2/history")
-    others = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{it}"))[0] for it in ("1", "3", "02")]
-    no_history = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{it}/history"))[0] for it in ("3", "02")]
+    others = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{text}"))[0] for text in ("1", "3", "02")]
+    no_history = [(await http.send("GET", f"/v1/batchq/jobs/{array}:{text}/history"))[0] for text in ("3", "02")]
     _, _, by_aws = await http.post("DescribeJobs", {"jobs": [f"{array}:2"]})
 
     job = shown["job"]
@@ -169,8 +169,8 @@ async def test_a_queue_lists_arrays_and_an_array_its_children(array, boto):
     (parent,) = queue["jobSummaryList"]
     assert (parent["jobId"], parent["arrayProperties"]["size"]) == (array, 3)
     assert "capacityUsage" not in parent
-    assert [it["jobId"] for it in running["jobSummaryList"]] == [f"{array}:1"]
-    assert [it["arrayProperties"] for it in done["jobSummaryList"]] == [{"index": 0}]
+    assert [job["jobId"] for job in running["jobSummaryList"]] == [f"{array}:1"]
+    assert [value["arrayProperties"] for value in done["jobSummaryList"]] == [{"index": 0}]
 
 
 @pytest.mark.parametrize("name", ["garbage", "5d1f6c1e-0000-4000-8000-000000000000", "arn:aws:batch:x"])
@@ -185,7 +185,7 @@ async def test_children_come_in_pages(server, array, boto):
 
     pages = await boto.pages("list_jobs", arrayJobId=array, PaginationConfig={"PageSize": 1})
 
-    assert sorted(it["jobId"] for page in pages for it in page["jobSummaryList"]) == [f"{array}:0", f"{array}:1"]
+    assert sorted(job["jobId"] for page in pages for job in page["jobSummaryList"]) == [f"{array}:0", f"{array}:1"]
     assert "nextToken" not in pages[-1]
 
 
@@ -210,7 +210,7 @@ async def test_a_queued_task_has_its_containers(several, described):
     }
     assert not {"arrayProperties", "nodeProperties", "nodeDetails"} & job.keys()
     assert job["container"] == {}
-    assert [it["command"] for it in task["containers"]] == [["serve", "80"], ["run", "80"]]
+    assert [container["command"] for container in task["containers"]] == [["serve", "80"], ["run", "80"]]
     assert task["containers"][1]["dependsOn"] == [{"containerName": "side", "condition": "START"}]
     assert not {"taskArn", "containerInstanceArn"} & task.keys()
     assert not {"exitCode", "logStreamName", "reason"} & task["containers"][0].keys()
@@ -235,12 +235,14 @@ async def test_a_task_has_the_log_stream_and_the_outcome_of_each_container(sever
 
     job = await described(job_id)
 
-    streams = [it.get("logStreamName") for it in running["containers"]]
+    streams = [container.get("logStreamName") for container in running["containers"]]
     assert streams == [stream(job_id, "0/side", "duo"), None]
     assert running["taskArn"].endswith(Tag(job_id=JobId(job_id), attempt=1, container_key="0/work").task_id)
     (task,) = job["ecsProperties"]["taskProperties"]
     (attempt,) = job["attempts"]
-    assert [(it["name"], it["exitCode"], it.get("reason")) for it in task["containers"]] == [
+    assert [
+        (container["name"], container["exitCode"], container.get("reason")) for container in task["containers"]
+    ] == [
         ("side", 143, None),
         ("work", 3, "why"),
     ]
@@ -274,7 +276,7 @@ async def test_a_gang_has_node_properties_and_no_container(several, described):
     assert first == {"targetNodes": "0:", "container": LISTS | CONTAINER | over}
     assert second["targetNodes"] == "2:3"
     (task,) = second["ecsProperties"]["taskProperties"]
-    assert [it["command"] for it in task["containers"]] == [["serve", "80"], ["run", "80"]]
+    assert [container["command"] for container in task["containers"]] == [["serve", "80"], ["run", "80"]]
 
 
 async def test_a_finished_gang_has_the_outcome_of_its_main_node(several, ends, described):
@@ -295,7 +297,7 @@ async def test_each_node_is_described_as_a_job(several, runs, boto):
     ids = [f"{job_id}#{n}" for n in (0, 1, 2, 4)] + [f"{ARN}job/{job_id}#3", f"{job_id}#03"]
     main, failed, several_, waiting = (await boto.describe_jobs(jobs=ids))["jobs"]
 
-    assert [it["nodeDetails"] for it in (main, failed)] == [
+    assert [value["nodeDetails"] for value in (main, failed)] == [
         {"nodeIndex": 0, "isMainNode": True},
         {"nodeIndex": 1, "isMainNode": False},
     ]
@@ -306,7 +308,10 @@ async def test_each_node_is_described_as_a_job(several, runs, boto):
     assert (failed["status"], failed["container"]["exitCode"], failed["stoppedAt"]) == ("FAILED", 9, MS + 90000)
     assert failed["attempts"][0]["container"]["exitCode"] == 9
     assert several_["container"] == {}
-    assert [it["name"] for it in several_["ecsProperties"]["taskProperties"][0]["containers"]] == ["side", "work"]
+    assert [container["name"] for container in several_["ecsProperties"]["taskProperties"][0]["containers"]] == [
+        "side",
+        "work",
+    ]
     assert (waiting["jobId"], waiting["status"]) == (f"{job_id}#3", "STARTING")
 
 
@@ -317,12 +322,12 @@ async def test_a_gang_lists_its_nodes(several, runs, boto, accepted):
     running = await boto.list_jobs(multiNodeJobId=job_id)
     done = await boto.list_jobs(multiNodeJobId=f"{ARN}job/{job_id}", jobStatus="SUCCEEDED")
 
-    assert [it["nodeProperties"] for it in running["jobSummaryList"]] == [
+    assert [job["nodeProperties"] for job in running["jobSummaryList"]] == [
         {"isMainNode": True, "numNodes": 4, "nodeIndex": 0},
         {"isMainNode": False, "numNodes": 4, "nodeIndex": 2},
         {"isMainNode": False, "numNodes": 4, "nodeIndex": 3},
     ]
-    assert [it["capacityUsage"][0]["quantity"] for it in running["jobSummaryList"]] == [1, 1.25, 1.25]
+    assert [value["capacityUsage"][0]["quantity"] for value in running["jobSummaryList"]] == [1, 1.25, 1.25]
     listed = await accepted("ListJobs", {"multiNodeJobId": job_id})
     assert repr(listed["jobSummaryList"][0]["capacityUsage"][0]["quantity"]) == "1"
     assert ".0" not in repr(await accepted("DescribeJobs", {"jobs": [f"{job_id}#0", job_id]}))
@@ -337,7 +342,7 @@ async def test_nodes_come_in_pages_and_a_queue_lists_a_gang_as_one_job(several, 
         "list_jobs", multiNodeJobId=job_id, jobStatus="SUBMITTED", PaginationConfig={"PageSize": 3}
     )
 
-    described = [[it["nodeProperties"]["nodeIndex"] for it in page["jobSummaryList"]] for page in pages]
+    described = [[job["nodeProperties"]["nodeIndex"] for job in page["jobSummaryList"]] for page in pages]
     (whole,) = (await boto.list_jobs(jobQueue="default", jobStatus="SUBMITTED"))["jobSummaryList"]
     assert described == [[0, 1, 2], [3]]
     assert whole["nodeProperties"] == {"numNodes": 4}
@@ -352,7 +357,7 @@ async def test_pages_of_nodes_continue_after_the_last_node_while_nodes_end(sever
 
     rest = await boto.list_jobs(multiNodeJobId=job_id, maxResults=2, nextToken=first["nextToken"])
 
-    assert [it["nodeProperties"]["nodeIndex"] for it in rest["jobSummaryList"]] == [2, 3]
+    assert [job["nodeProperties"]["nodeIndex"] for job in rest["jobSummaryList"]] == [2, 3]
 
 
 def test_a_job_without_a_stored_definition_has_its_images():
@@ -365,6 +370,6 @@ def test_a_job_without_a_stored_definition_has_its_images():
     of_node = job_detail(JobView(job=views.node_view(builders.job(nodes=gang), 1)), arns)
 
     described = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
-    containers = [it["ecsProperties"]["taskProperties"][0]["containers"] for it in described]
-    assert [(it["name"], it["image"]) for (it,) in containers] == [("work", "busybox")] * 3
+    containers = [value["ecsProperties"]["taskProperties"][0]["containers"] for value in described]
+    assert [(container["name"], container["image"]) for (container,) in containers] == [("work", "busybox")] * 3
     assert of_gang["nodeProperties"]["numNodes"] == 2

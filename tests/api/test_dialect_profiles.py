@@ -264,7 +264,7 @@ async def test_a_wrong_token_is_refused_in_the_shape_of_the_dialect(gated, path,
 async def test_an_unknown_key_and_a_wrong_secret_get_one_answer_and_no_credential_another(gated):
     cases = [BAD["an unknown key"], BAD["a wrong secret"]]
 
-    answers = [(await gated("GET", MODELARTS, headers=with_token(it)))[2] for it in cases]
+    answers = [(await gated("GET", MODELARTS, headers=with_token(case)))[2] for case in cases]
     missing = [(await gated("GET", path))[2] for path in (MODELARTS, TRAINING)]
 
     assert answers[0] == answers[1]

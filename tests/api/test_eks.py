@@ -25,7 +25,7 @@ def security(**members):
 def volumes(*sources, **mount):
     """A pod whose container mounts volumes with these sources at /0, /1 and so on."""
     named = [{"name": f"v{number}", **source} for number, source in enumerate(sources)]
-    points = [{"name": it["name"], "mountPath": f"/{number}", **mount} for number, it in enumerate(named)]
+    points = [{"name": item["name"], "mountPath": f"/{number}", **mount} for number, item in enumerate(named)]
     return pod({"volumeMounts": points}, volumes=named)
 
 

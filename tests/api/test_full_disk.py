@@ -42,7 +42,7 @@ async def test_other_requests_still_succeed(server, submit, described, boto):
     await server.runs(running)
     await server.ends(running)
 
-    assert [(await described(it))["status"] for it in (running, waiting, terminated)] == [
+    assert [(await described(job))["status"] for job in (running, waiting, terminated)] == [
         "SUCCEEDED",
         "FAILED",
         "FAILED",

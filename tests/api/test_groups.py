@@ -65,7 +65,7 @@ async def test_groups_are_listed_in_pages_newest_first(server, groups):
     first = await groups(maxResults=2)
     second = await groups(maxResults=2, nextToken=first["nextToken"])
 
-    assert [it["groupName"] for page in (first, second) for it in page["groups"]] == ["c", "b", "a"]
+    assert [other_group["groupName"] for page in (first, second) for other_group in page["groups"]] == ["c", "b", "a"]
     assert "nextToken" not in second
 
 
@@ -75,7 +75,7 @@ async def test_groups_that_ended_before_a_time_are_left_out(server, groups):
 
     found = await groups(endedAfter=int(NOON.timestamp() * 1000))
 
-    assert [it["groupName"] for it in found["groups"]] == ["late", "new"]
+    assert [other_group["groupName"] for other_group in found["groups"]] == ["late", "new"]
 
 
 async def test_a_group_of_another_account_is_not_visible(server):
@@ -84,9 +84,10 @@ async def test_a_group_of_another_account_is_not_visible(server):
     ids = [own.terms.id, other.terms.id]
 
     assert (await server.parts.search.groups(ids, caller=ADA)).keys() == {own.terms.id}
-    assert [it.terms.id for it in await server.parts.search.newest_groups(GroupQuery(visibility=ADA.visibility))] == [
-        own.terms.id
-    ]
+    assert [
+        other_group.terms.id
+        for other_group in await server.parts.search.newest_groups(GroupQuery(visibility=ADA.visibility))
+    ] == [own.terms.id]
     assert (await server.parts.search.groups(ids, caller=ADMIN)).keys() == set(ids)
 
 

@@ -58,7 +58,7 @@ async def test_environments_are_ordered_and_given_by_name_or_arn(server, environ
     await boto.create_job_queue(**REQUEST | {"computeEnvironmentOrder": order})
 
     assert server.catalog.queues["it"].environments == ("b", "c", "a")
-    assert [it["order"] for it in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
+    assert [value["order"] for value in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
 
 
 EMPTY = {"tags": {}, "schedulingPolicyArn": "", "jobStateTimeLimitActions": []}
@@ -205,13 +205,13 @@ def limits(described):
 
 
 async def test_time_limits_for_each_reason_of_aws_are_described_as_created(server, default_queue, boto, limits):
-    given = [action(it, maxTimeSeconds=86_400) for it in REASONS]
+    given = [action(reason, maxTimeSeconds=86_400) for reason in REASONS]
 
     await boto.create_job_queue(**REQUEST, jobStateTimeLimitActions=given)
 
     assert await limits("it") == given
     assert server.catalog.queues["it"].time_limits == tuple(
-        TimeLimit(reason=it, most=timedelta(days=1)) for it in REASONS
+        TimeLimit(reason=reason, most=timedelta(days=1)) for reason in REASONS
     )
 
 
@@ -228,7 +228,7 @@ async def test_an_update_replaces_all_time_limits_or_keeps_them(default_queue, b
 
 
 WRONG_LIMITS = [
-    *(([action(it)], "must be one of") for it in ("", "whatever", "UNDETERMINED", "ACTION_REQUIRED")),
+    *(([action(text)], "must be one of") for text in ("", "whatever", "UNDETERMINED", "ACTION_REQUIRED")),
     ([action("MISCONFIGURATION:SERVICE_ROLE_PERMISSIONS")], "must be one of"),
     ([action(maxTimeSeconds=599)], "maxTimeSeconds of jobStateTimeLimitActions must be between 600 and 86400"),
     ([action(maxTimeSeconds=86_401)], "must be between 600 and 86400"),
@@ -243,7 +243,7 @@ WRONG_LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "text"), WRONG_LIMITS, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize(("given", "text"), WRONG_LIMITS, ids=lambda case: str(case)[:60])
 async def test_invalid_time_limits_are_refused(default_queue, refused, given, text):
     update = {"jobQueue": "default", "priority": 9, "jobStateTimeLimitActions": given}
 

@@ -27,7 +27,7 @@ async def search(http):
 
 
 def ids(answer):
-    return [it["jobId"] for it in answer["jobs"]]
+    return [job["jobId"] for job in answer["jobs"]]
 
 
 async def test_without_a_filter_all_jobs_are_listed_newest_first(server, submit, search):
@@ -161,7 +161,7 @@ async def test_a_row_says_that_a_user_stopped_the_job(submit, search, http):
     await http.post("CancelJob", {"jobId": cancelled, "reason": "enough"})
     await http.post("TerminateJob", {"jobId": terminated, "reason": "enough"})
 
-    stopped = {it["jobId"] for it in (await search())["jobs"] if it.get("stoppedByUser")}
+    stopped = {job["jobId"] for job in (await search())["jobs"] if job.get("stoppedByUser")}
 
     assert stopped == {cancelled, terminated}
 

@@ -89,8 +89,8 @@ WRONG = [
     ({"jobQueue": ""}, "Exactly one of"),
     ({"jobQueue": "default", "arrayJobId": "x"}, "Exactly one of"),
     ({"arrayJobId": "x", "multiNodeJobId": "x"}, "Exactly one of"),
-    *(({it: "x", "jobStatus": "running"}, "Job status is not one of") for it in ("arrayJobId", "multiNodeJobId")),
-    *(({it: "x", "nextToken": "garbage"}, "nextToken is not valid.") for it in ("arrayJobId", "multiNodeJobId")),
+    *(({name: "x", "jobStatus": "running"}, "Job status is not one of") for name in ("arrayJobId", "multiNodeJobId")),
+    *(({name: "x", "nextToken": "garbage"}, "nextToken is not valid.") for name in ("arrayJobId", "multiNodeJobId")),
     ({"jobQueue": "nowhere"}, "JobQueue nowhere not found."),
     (
         QUEUE | {"jobStatus": "running"},
@@ -108,7 +108,7 @@ WRONG = [
     (QUEUE | by("AFTER_CREATED_AT", "9" * 20), "milliseconds"),
     (QUEUE | by("JOB_DEFINITION", ARN + "job-definition/slee*"), "is not the ARN of a job definition"),
     (QUEUE | by("JOB_DEFINITION", ARN + "job-queue/default"), "is not the ARN of a job definition"),
-    *((QUEUE | {"nextToken": it}, "nextToken is not valid.") for it in ("garbage", "A" * 5000, "é")),
+    *((QUEUE | {"nextToken": text}, "nextToken is not valid.") for text in ("garbage", "A" * 5000, "é")),
 ]
 
 

@@ -51,7 +51,7 @@ async def test_pages_continue_by_a_token_of_the_same_list(server, machines, defa
     first = await machines(maxResults=2)
     second = await machines(maxResults=2, nextToken=first["nextToken"])
 
-    assert [[it["machine"] for it in page["machines"]] for page in (first, second)] == [["n0", "n1"], ["n2"]]
+    assert [[machine["machine"] for machine in page["machines"]] for page in (first, second)] == [["n0", "n1"], ["n2"]]
     assert "nextToken" not in second
     await machines(computeEnvironment="local", nextToken=first["nextToken"], expected=400)
 

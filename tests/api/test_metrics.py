@@ -124,7 +124,7 @@ def test_an_attempt_is_observed_from_runnable_to_its_end():
 def test_the_use_of_an_attempt_is_observed_if_it_was_measured(use, cpu_seconds, ratio):
     registry = CollectorRegistry()
     metrics, running = EngineMetrics(registry, names()), replace(job(), status=Status.RUNNING)
-    ran = replace(RAN, containers=tuple(replace(it, started_at=NOON, use=use) for it in RAN.containers))
+    ran = replace(RAN, containers=tuple(replace(container, started_at=NOON, use=use) for container in RAN.containers))
     running = replace(running, attempt=replace(ran, stopped_at=None, exit_code=None))
 
     metrics.jobs_changed([Change(running, replace(running, attempt=None, attempts=(ran,)))], [], NOON)
@@ -141,8 +141,8 @@ def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed()
     def submitted():
         return registry.get_sample_value("batchq_jobs_submitted_total", {"queue": job().spec.queue})
 
-    for it, counted in ((job(array_size=2), None), (job(), 1)):
-        metrics.jobs_changed([Change(None, it)], [StatusChanged(before=None, job=it)], NOON)
+    for value, counted in ((job(array_size=2), None), (job(), 1)):
+        metrics.jobs_changed([Change(None, value)], [StatusChanged(before=None, job=value)], NOON)
         assert submitted() == counted
     metrics.remove(queues=[job().spec.queue], environments=[])
 
@@ -152,7 +152,7 @@ def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed()
 def test_names_beyond_the_limit_share_one_label_until_one_is_deleted():
     bounded = BoundedNames()
     known = [f"queue-{number}" for number in range(MAX_NAMES)]
-    assert [bounded.label(it) for it in known] == known
+    assert [bounded.label(value) for value in known] == known
 
     assert bounded.label("one more") == OTHER
     assert bounded.remove_missing([*known[1:], "one more"]) == {known[0]}
@@ -169,8 +169,8 @@ def test_gauges_that_share_a_label_are_added_or_their_maximum_is_shown():
     oldest = "batchq_queue_oldest_runnable_seconds"
     collector.replace(
         [
-            *(Reading(gauge="batchq_jobs", value=it, labels=(f"more-{it}", "RUNNING")) for it in (1, 2)),
-            *(Reading(gauge=oldest, value=it, labels=(f"more-{it}",)) for it in (1, 2)),
+            *(Reading(gauge="batchq_jobs", value=number, labels=(f"more-{number}", "RUNNING")) for number in (1, 2)),
+            *(Reading(gauge=oldest, value=number, labels=(f"more-{number}",)) for number in (1, 2)),
         ]
     )
 
@@ -179,7 +179,7 @@ def test_gauges_that_share_a_label_are_added_or_their_maximum_is_shown():
 
 
 def test_a_reached_limit_is_a_class_of_its_own():
-    assert [status_class(it) for it in (200, 404, 429, 503)] == ["2xx", "4xx", "429", "5xx"]
+    assert [status_class(number) for number in (200, 404, 429, 503)] == ["2xx", "4xx", "429", "5xx"]
 
 
 class Monitored:
@@ -210,7 +210,7 @@ class Monitored:
     async def get(self, *paths, **headers):
         async with TestClient(TestServer(self.app)) as client:
             answers = [await client.get(path, headers=headers) for path in paths]
-            return [(it.status, await it.text()) for it in answers]
+            return [(answer.status, await answer.text()) for answer in answers]
 
 
 async def test_scrapes_within_a_second_share_one_text():

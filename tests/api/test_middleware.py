@@ -18,7 +18,7 @@ async def send(http, **headers):
 async def test_every_answer_has_a_request_id_of_its_own(http):
     ids = [(await send(http))[1]["x-amzn-RequestId"], (await send(http, Host="evil.example"))[1]["x-amzn-RequestId"]]
 
-    assert [len(it) for it in ids] == [36, 36]
+    assert [len(identifier) for identifier in ids] == [36, 36]
     assert ids[0] != ids[1]
 
 
@@ -32,7 +32,7 @@ HOSTS = {
 
 
 @pytest.mark.fault("SE01")
-@pytest.mark.parametrize(("expected", "host"), [(status, it) for status, hosts in HOSTS.items() for it in hosts])
+@pytest.mark.parametrize(("expected", "host"), [(status, host) for status, hosts in HOSTS.items() for host in hosts])
 async def test_only_the_servers_host_names_are_accepted_with_any_port(http, expected, host):
     status, headers, answer = await send(http, Host=host)
 
@@ -44,7 +44,7 @@ FORMS = "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"
 TYPES = {
     **dict.fromkeys(["application/json", "Application/JSON; charset=UTF-8", "application/x-amz-json-1.1"], (200, None)),
     **dict.fromkeys(["text/plain", *FORMS, None, "", "json", "text/json"], (415, "UnsupportedMediaTypeException")),
-    **dict.fromkeys([f"application/json; charset={it}" for it in ("bogus", "utf-16", "latin-1")], REFUSED),
+    **dict.fromkeys([f"application/json; charset={name}" for name in ("bogus", "utf-16", "latin-1")], REFUSED),
 }
 
 
@@ -115,7 +115,7 @@ async def test_an_unexpected_error_is_logged_once_and_not_sent(server, submit, h
     request_id = headers["x-amzn-RequestId"]
     assert (status, headers["x-amzn-ErrorType"]) == (500, "ServerException")
     assert answer["message"] == f"Internal error, RequestId: {request_id}"
-    (record,) = [it for it in caplog.records if it.levelno >= logging.ERROR]
+    (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert request_id in record.getMessage()
     assert "the secret plan" in caplog.text
     assert "c4n4ry" not in caplog.text

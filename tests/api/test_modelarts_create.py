@@ -79,7 +79,7 @@ async def test_a_boot_file_runs_in_its_folder_of_code(container):
     local = "/home/ma-user/modelarts/user-job-dir/code"
     assert made.command[:3] == ("/bin/sh", "-c", f'cd {local} && exec /bin/sh -c "$1"')
     assert made.command[-1] == f"exec python {local}/a/train.py"
-    assert [(it.host_path, it.container_path, it.read_only) for it in made.mounts] == [
+    assert [(mount.host_path, mount.container_path, mount.read_only) for mount in made.mounts] == [
         ("/srv/obs/lab/code", local, True)
     ]
 
@@ -98,7 +98,7 @@ async def test_inputs_and_outputs_are_mounted_and_passed_to_the_program(containe
     inputs = "/home/ma-user/modelarts/inputs/data_url_0"
     assert made.command[-1] == f"python train.py --data_url={inputs}"
     assert dict(made.environment)["train_url"] == "/out"
-    assert [(it.host_path, it.container_path, it.read_only, it.create) for it in made.mounts] == [
+    assert [(mount.host_path, mount.container_path, mount.read_only, mount.create) for mount in made.mounts] == [
         ("/srv/obs/lab/in", inputs, True, False),
         ("/srv/obs/lab/out", "/out", False, True),
     ]
@@ -112,8 +112,8 @@ async def test_the_directories_that_the_server_chose_are_returned(create):
     )
 
     algorithm, mounts = answer["algorithm"], "/home/ma-user/modelarts"
-    assert [it["local_dir"] for it in algorithm["inputs"]] == [f"{mounts}/inputs/data_url_0", "/more"]
-    assert [it["local_dir"] for it in algorithm["outputs"]] == [f"{mounts}/outputs/train_url_0"]
+    assert [other_input["local_dir"] for other_input in algorithm["inputs"]] == [f"{mounts}/inputs/data_url_0", "/more"]
+    assert [output["local_dir"] for output in algorithm["outputs"]] == [f"{mounts}/outputs/train_url_0"]
     assert algorithm["local_code_dir"] == f"{mounts}/user-job-dir/code"
 
 
@@ -241,7 +241,7 @@ REFUSED = {
     ),
     "a relative local_dir": ({"algorithm": {"inputs": [{"name": "a", "local_dir": "in", **OBS}]}}, "2788"),
     "two inputs at one place": (
-        {"algorithm": {"inputs": [{"name": it, "local_dir": "/in", **OBS} for it in ("a", "b")]}},
+        {"algorithm": {"inputs": [{"name": name, "local_dir": "/in", **OBS} for name in ("a", "b")]}},
         "2788",
     ),
     "a boot file beside its code": ({"algorithm": {"code_dir": "/lab/code", "boot_file": "/lab/train.py"}}, "2788"),
@@ -252,13 +252,13 @@ REFUSED = {
     "too many nodes": ({"resource": {"node_count": 1001}}, "2793"),
     "no nodes": ({"resource": {"node_count": 0}}, "2788"),
     "an unknown queue": ({"resource": {"pool_id": "no-such-queue"}}, "2788"),
-    "101 variables": ({"algorithm": {"environments": {f"V{it}": "" for it in range(101)}}}, "2788"),
+    "101 variables": ({"algorithm": {"environments": {f"V{index}": "" for index in range(101)}}}, "2788"),
     "a variable with a dash": ({"algorithm": {"environments": {"A-B": ""}}}, "2788"),
     "a long variable": ({"algorithm": {"environments": {"A": "x" * 4097}}}, "2788"),
     "minutes": ({"spec": {"auto_stop": {"time_unit": "MINUTES", "duration": 1}}}, "2788"),
     "retries without end": ({"metadata": {"annotations": {"fault-tolerance/job-retry-num": "-1"}}}, "2788"),
     "a description of 257 characters": ({"metadata": {"description": "x" * 257}}, "2788"),
-    "more than is stored": ({"algorithm": {"environments": {f"V{it}": "x" * 4096 for it in range(9)}}}, "2788"),
+    "more than is stored": ({"algorithm": {"environments": {f"V{index}": "x" * 4096 for index in range(9)}}}, "2788"),
 }
 
 
@@ -293,7 +293,7 @@ def test_the_listed_flavors_fit_the_machine(kind, flavors):
 
     answer = training_flavors(kind, machine)
 
-    assert {it.flavor_id.removeprefix("batchq."): it.max_num for it in answer.flavors} == flavors
+    assert {flavor.flavor_id.removeprefix("batchq."): flavor.max_num for flavor in answer.flavors} == flavors
     assert answer.total_count == len(flavors)
 
 

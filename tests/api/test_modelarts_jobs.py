@@ -53,7 +53,7 @@ def search(http):
     """Search for jobs; returns the answer."""
 
     async def search(*filters, at=SEARCHES, **body):
-        body |= {"filters": [dict(zip(("key", "operator", "value"), it, strict=True)) for it in filters]}
+        body |= {"filters": [dict(zip(("key", "operator", "value"), condition, strict=True)) for condition in filters]}
         status, _, answer = await http.send("POST", at, data=json.dumps(body))
         return answer if status == 200 else answer["error_code"]
 
@@ -61,7 +61,7 @@ def search(http):
 
 
 def names(answer):
-    return [it["metadata"]["name"] for it in answer["items"]]
+    return [pod["metadata"]["name"] for pod in answer["items"]]
 
 
 async def test_a_running_job_is_terminated_once(server, create, send):
@@ -74,7 +74,7 @@ async def test_a_running_job_is_terminated_once(server, create, send):
     _, shown = await send("GET", job)
 
     assert (first[0], first[1]["status"]["phase"]) == (202, "Terminating")
-    assert [(status, it["error_code"], it["error_msg"]) for status, it in (second, third)] == [
+    assert [(status, value["error_code"], value["error_msg"]) for status, value in (second, third)] == [
         (409, "ModelArts.2796", "The job cannot be terminated.")
     ] * 2
     assert shown["status"]["phase"] == "Terminated"
@@ -196,16 +196,16 @@ async def test_a_terminate_is_the_failure_of_no_task(server, create, send):
 def structs():
     modules = (flavors, job_document, lists, operations)
     found = {
-        it for module in modules for it in vars(module).values() if isinstance(it, type) and issubclass(it, Struct)
+        var for module in modules for var in vars(module).values() if isinstance(var, type) and issubclass(var, Struct)
     }
-    return {it.__name__: it for it in found if it.__module__.startswith("batchq.api.training.modelarts.")}
+    return {value.__name__: value for value in found if value.__module__.startswith("batchq.api.training.modelarts.")}
 
 
 @pytest.mark.parametrize("name", sorted(structs()))
 def test_a_member_with_a_value_is_never_left_out_of_an_answer(name):
     shape = structs()[name]
 
-    omitted = [it.name for it in fields(shape) if it.default not in {NODEFAULT, None}]
+    omitted = [field.name for field in fields(shape) if field.default not in {NODEFAULT, None}]
 
     assert not (shape.__struct_config__.omit_defaults and omitted)
 
@@ -266,10 +266,10 @@ async def test_pages_are_numbered_and_count_all_matches(create, search):
     for name in "abcde":
         await create(name)
 
-    pages = [await search(limit=2, offset=it) for it in range(4)]
+    pages = [await search(limit=2, offset=index) for index in range(4)]
 
-    assert [names(it) for it in pages] == [["e", "d"], ["c", "b"], ["a"], []]
-    assert {it["total"] for it in pages} == {5}
+    assert [names(page) for page in pages] == [["e", "d"], ["c", "b"], ["a"], []]
+    assert {page["total"] for page in pages} == {5}
     assert names(await search(limit=3, order="asc")) == ["a", "b", "c"]
 
 
@@ -332,11 +332,11 @@ async def test_events_are_the_history_of_a_job(server, create, send):
     _, found = await send("GET", job, "/events?pattern=running")
     refused, why = await send("GET", job, "/events?limit=101")
 
-    assert [it["level"] for it in all_["events"]] == ["Info", "Info", "Info", "Info", "Error"]
+    assert [event["level"] for event in all_["events"]] == ["Info", "Info", "Info", "Info", "Error"]
     assert all_["total"] == 5
     assert page["events"] == [all_["events"][3]]
     assert errors["events"] == all_["events"][4:]
-    assert [it["message"] for it in found["events"]] == ["The training job is running."]
+    assert [event["message"] for event in found["events"]] == ["The training job is running."]
     assert (refused, why["error_code"]) == (400, "ModelArts.2788")
 
 
@@ -349,7 +349,7 @@ async def test_stages_are_those_of_each_attempt(server, create, send):
     _, shown = await send("GET", job)
 
     def stages(answer):
-        return [[it["name"] for it in record["stages"]] for record in answer["running_records"]]
+        return [[stage["name"] for stage in record["stages"]] for record in answer["running_records"]]
 
     assert stages(waiting) == [["scheduling"]]
     assert stages(retried) == [["scheduling", "preparing", "running", "end"], ["scheduling"]]

@@ -29,7 +29,7 @@ def described():
 @pytest.fixture(scope="module")
 def operations(described):
     """The operations by name."""
-    return {it["operationId"]: it for methods in described["paths"].values() for it in methods.values()}
+    return {method["operationId"]: method for methods in described["paths"].values() for method in methods.values()}
 
 
 def test_the_description_is_valid_openapi(described):
@@ -40,17 +40,19 @@ def test_the_models_of_the_answers_of_aws_are_those_of_botocore():
     """`python -m tests.support.aws_models` writes them anew."""
     expected = {f"{service}.json": text_of(model) for service, model in cut_models().items()}
 
-    assert {it.name: it.read_text() for it in MODELS.glob("*.json")} == expected
+    assert {path.name: path.read_text() for path in MODELS.glob("*.json")} == expected
 
 
 def test_every_route_but_those_of_pages_is_described(app, described):
     routes = {
-        (it.resource.canonical, it.method.lower())
-        for it in app.router.routes()
-        if it.method != "HEAD" and not it.resource.canonical.startswith("/ui")
+        (route.resource.canonical, route.method.lower())
+        for route in app.router.routes()
+        if route.method != "HEAD" and not route.resource.canonical.startswith("/ui")
     }
 
-    assert {(path.partition("#")[0], method) for path, it in described["paths"].items() for method in it} == routes
+    assert {
+        (path.partition("#")[0], method) for path, value in described["paths"].items() for method in value
+    } == routes
 
 
 def test_head_is_served_wherever_get_is(app):
@@ -71,25 +73,26 @@ def test_every_operation_is_described_by_its_name(app, described, operations):
 
 def test_every_operation_has_a_text_an_answer_and_security(operations):
     successes = {
-        name: [res for status, res in it["responses"].items() if status < "300"] for name, it in operations.items()
+        name: [res for status, res in value["responses"].items() if status < "300"]
+        for name, value in operations.items()
     }
-    served = {name: it for name, it in operations.items() if successes[name]}
+    served = {name: value for name, value in operations.items() if successes[name]}
     schemas = {
-        name: [it["schema"] for it in success["content"].values()]
+        name: [value["schema"] for value in success["content"].values()]
         for name in served
         for success in successes[name]
         if "content" in success
     }
 
     assert operations.keys() - served.keys() == batch.UNSUPPORTED.keys()
-    assert [name for name, it in served.items() if not it.get("summary", "").endswith(".")] == []
-    assert [name for name, it in operations.items() if "security" not in it] == []
+    assert [name for name, value in served.items() if not value.get("summary", "").endswith(".")] == []
+    assert [name for name, value in operations.items() if "security" not in value] == []
     assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
 
 
 def test_members_and_parameters_have_the_texts_of_their_comments(described, operations):
-    members = {name: it.get("properties", {}) for name, it in described["components"]["schemas"].items()}
-    (wait,) = (it for it in operations["ListEvents"]["parameters"] if it["name"] == "wait")
+    members = {name: value.get("properties", {}) for name, value in described["components"]["schemas"].items()}
+    (wait,) = (parameter for parameter in operations["ListEvents"]["parameters"] if parameter["name"] == "wait")
 
     assert wait["description"] == "Seconds to wait for an event if there is none."
     assert members["SearchJobsRequest"]["idPrefix"]["description"].startswith("The first")
@@ -101,14 +104,18 @@ def test_members_and_parameters_have_the_texts_of_their_comments(described, oper
 def schemes_below(described, *prefixes):
     """The schemes of the operations whose paths begin with one of `prefixes`, by name."""
     found = [methods for path, methods in described["paths"].items() if path.startswith(prefixes)]
-    return {it["operationId"]: [*map(next, map(iter, it["security"]))] for each in found for it in each.values()}
+    return {
+        operation["operationId"]: [*map(next, map(iter, operation["security"]))]
+        for each in found
+        for operation in each.values()
+    }
 
 
 def test_only_probes_need_no_signature(described):
     below_v2 = schemes_below(described, "/v2/")
-    others = {name: it for name, it in schemes_below(described, "/").items() if name not in below_v2}
+    others = {name: value for name, value in schemes_below(described, "/").items() if name not in below_v2}
 
-    assert {name: it or ["none"] for name, it in others.items() if it != ["signature"]} == {
+    assert {name: value or ["none"] for name, value in others.items() if value != ["signature"]} == {
         "GetHealth": ["none"],
         "GetLiveness": ["none"],
         "GetReadiness": ["none"],
@@ -131,7 +138,7 @@ def test_an_answer_that_is_not_as_described_is_noticed(job):
     assert found(JOB | {"status": "RUNNING"} | job)
 
 
-@pytest.mark.parametrize("name", [name for name, it in OPERATIONS.items() if it.body])
+@pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if operation.body])
 def test_the_body_of_an_operation_has_its_shape(described, operations, name):
     (content,) = operations[name]["requestBody"]["content"].values()
     place = content["schema"]["$ref"].rpartition("/")[2]
@@ -143,7 +150,7 @@ def test_the_body_of_an_operation_has_its_shape(described, operations, name):
 
 
 def test_path_query_and_header_parameters_are_described(operations):
-    untag = {(it["in"], it["name"]) for it in operations["UntagResource"]["parameters"]}
+    untag = {(parameter["in"], parameter["name"]) for parameter in operations["UntagResource"]["parameters"]}
     (target,) = operations["GetLogEvents"]["parameters"]
 
     assert untag == {("path", "arn"), ("query", "tagKeys")}

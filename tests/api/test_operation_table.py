@@ -31,9 +31,13 @@ def test_every_operation_names_its_permission():
 
 
 def test_the_operations_without_a_permission_are_these():
-    public = {(it.method, it.path, it.access) for it in every_operation() if isinstance(it.access, Public)}
+    public = {
+        (checkpoint.method, checkpoint.path, checkpoint.access)
+        for checkpoint in every_operation()
+        if isinstance(checkpoint.access, Public)
+    }
 
-    assert {it for it in public if not it[1].startswith("/ui/static/")} == {
+    assert {pair for pair in public if not pair[1].startswith("/ui/static/")} == {
         ("GET", "/healthz", Public.ANYONE),
         ("GET", "/livez", Public.ANYONE),
         ("GET", "/readyz", Public.ANYONE),

@@ -56,7 +56,7 @@ def send():
         return web.Response()
 
     async def send(method, path, **headers):
-        given = {"Host": HOST} | {name.replace("_", "-"): it for name, it in headers.items() if it is not None}
+        given = {"Host": HOST} | {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
         return (await middleware(make_mocked_request(method, path, headers=given), handle)).status
 
     return send
@@ -110,7 +110,7 @@ ACCEPTS = {
 }
 
 
-@pytest.mark.parametrize("accept", ACCEPTS, ids=lambda it: it[:40])
+@pytest.mark.parametrize("accept", ACCEPTS, ids=lambda value: value[:40])
 async def test_the_root_redirects_to_the_console_if_html_is_preferred(accept):
     async with pages() as (session, _), session.get("/", headers={"Accept": accept}, allow_redirects=False) as answer:
         assert answer.status == ACCEPTS[accept]

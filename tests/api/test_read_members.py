@@ -28,7 +28,7 @@ def model():
 
 def differences(kind, shape, path):
     """Members that AWS's shape does not have, or has with another type."""
-    kinds = [it for it in getattr(kind, "types", (kind,)) if type(it).__name__ != "NoneType"]
+    kinds = [value for value in getattr(kind, "types", (kind,)) if type(value).__name__ != "NoneType"]
     (kind,) = kinds
     if isinstance(kind, StructType):
         for field in kind.fields:
@@ -47,12 +47,12 @@ def differences(kind, shape, path):
         yield f"{path} is {shape.type_name}"
 
 
-@pytest.mark.parametrize(("kind", "shape"), SHAPES.items(), ids=lambda it: getattr(it, "__name__", it))
+@pytest.mark.parametrize(("kind", "shape"), SHAPES.items(), ids=lambda value: getattr(value, "__name__", value))
 def test_each_member_that_a_command_reads_is_one_of_aws(kind, shape):
     assert list(differences(type_info(kind), model().shape_for(shape), shape)) == []
 
 
 def test_each_response_is_compared_with_aws():
-    structs = {it for it in vars(batch).values() if isinstance(it, type) and it.__module__ == batch.__name__}
-    roots = {it for it in structs if it.__name__.endswith("Response") or it in SHAPES}
+    structs = {var for var in vars(batch).values() if isinstance(var, type) and var.__module__ == batch.__name__}
+    roots = {struct for struct in structs if struct.__name__.endswith("Response") or struct in SHAPES}
     assert roots == set(SHAPES)

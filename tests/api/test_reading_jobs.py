@@ -41,8 +41,8 @@ async def test_an_overview_counts_jobs_and_names_the_longest_running(server, sub
     runs, fails = await submit("runs"), await submit("fails")
     await http.post("CancelJob", {"jobId": await submit("stopped"), "reason": "not a failure"})
     await submit("waits")
-    for it in (runs, fails):
-        await server.runs(it)
+    for value in (runs, fails):
+        await server.runs(value)
     await server.ends(fails, exit_code=3)
     server.arrange_machines()
 
@@ -51,7 +51,7 @@ async def test_an_overview_counts_jobs_and_names_the_longest_running(server, sub
     (queue,) = answer["queues"]
     assert (queue["jobQueue"], queue["state"], queue["priority"]) == ("default", "ENABLED", 1)
     assert queue["counts"] == {"SUBMITTED": 1, "RUNNING": 1}
-    assert [it["jobId"] for it in answer["longestRunning"]] == [runs]
+    assert [other_job["jobId"] for other_job in answer["longestRunning"]] == [runs]
     assert answer["capacity"] == [
         {
             "computeEnvironment": "local",
@@ -89,12 +89,17 @@ async def test_an_overview_neither_counts_nor_names_the_jobs_of_others(server, d
         )
     }
 
-    runnable = {name: it.queues[0].counts.get(Status.RUNNABLE, 0) for name, it in seen.items()}
+    runnable = {name: value.queues[0].counts.get(Status.RUNNABLE, 0) for name, value in seen.items()}
     assert runnable == {"tester": 2, "ann": 1, "cora": 2, "eve": 0}
-    running = {name: [job.order for job in it.longest_running] for name, it in seen.items()}
+    running = {name: [job.order for job in value.longest_running] for name, value in seen.items()}
     assert running == {"tester": [1, 3], "ann": [1], "cora": [1, 3], "eve": []}
-    assert {name: it.failures.count for name, it in seen.items()} == {"tester": 1, "ann": 0, "cora": 1, "eve": 0}
-    assert {name for name, it in seen.items() if it.queues[0].oldest_runnable_at is None} == {"eve"}
+    assert {name: counts.failures.count for name, counts in seen.items()} == {
+        "tester": 1,
+        "ann": 0,
+        "cora": 1,
+        "eve": 0,
+    }
+    assert {name for name, value in seen.items() if value.queues[0].oldest_runnable_at is None} == {"eve"}
 
 
 async def test_a_job_has_its_details(server, submit, get_job):
@@ -156,7 +161,7 @@ async def test_a_node_is_a_job_with_its_own_containers(server, http, submit, get
     whole, node = await get_job(gang), await get_job(f"{gang}#2")
 
     assert (whole["nodes"], node["jobId"]) == (4, f"{gang}#2")
-    assert [it["name"] for it in node["containers"]] == ["side", "work"]
+    assert [container["name"] for container in node["containers"]] == ["side", "work"]
 
 
 async def test_times_among_the_figures_are_milliseconds(server, submit, http):
@@ -194,8 +199,8 @@ async def test_an_explained_page_has_at_most_a_hundred_jobs_and_goes_on(server, 
     _, _, last = await http.post("batchq/listjobs", rest)
 
     rows = [*page["jobs"], *last["jobs"]]
-    assert [it["jobId"] for it in rows] == jobs[::-1]
-    assert [it["why"]["code"] for it in rows] == ["SUBMITTED"] * 3
+    assert [row["jobId"] for row in rows] == jobs[::-1]
+    assert [row["why"]["code"] for row in rows] == ["SUBMITTED"] * 3
 
 
 async def test_the_history_of_a_job_starts_with_its_submission(server, submit, http):

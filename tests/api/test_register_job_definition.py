@@ -42,7 +42,7 @@ async def test_revisions_of_a_name_start_with_one(boto):
     second = await boto.register_job_definition(**REQUEST)
     other = await boto.register_job_definition(**REQUEST | {"jobDefinitionName": "other"})
 
-    assert [it["revision"] for it in (first, second, other)] == [1, 2, 1]
+    assert [definition["revision"] for definition in (first, second, other)] == [1, 2, 1]
     assert (second["jobDefinitionName"], second["jobDefinitionArn"]) == ("it", ARN + "job-definition/it:2")
 
 
@@ -158,7 +158,7 @@ async def test_unknown_members_are_ignored_and_the_last_of_duplicate_members_cou
 
 
 TAKEN = [
-    *(REQUEST | {"jobDefinitionName": it} for it in ("a", "a" * 128, "A-b_9", "_", "0")),
+    *(REQUEST | {"jobDefinitionName": text} for text in ("a", "a" * 128, "A-b_9", "_", "0")),
     with_container(image="a" * 255),
     with_container(image="UPPER/Case:Tag"),
     with_container(user="a" * 31),
@@ -218,7 +218,7 @@ async def test_a_member_with_a_rule_of_its_own_is_translated(registered, content
 
 
 REFUSED = [
-    *((REQUEST | {"jobDefinitionName": it}, "jobDefinitionName must be") for it in ("", "a" * 129, "a:1", "a\n")),
+    *((REQUEST | {"jobDefinitionName": text}, "jobDefinitionName must be") for text in ("", "a" * 129, "a:1", "a\n")),
     (REQUEST | {"type": "other"}, "'type'"),
     (REQUEST | {"containerProperties": None}, "containerProperties must be provided"),
     (REQUEST | {"eksProperties": {"podProperties": {}}}, "eksProperties cannot be used with"),
@@ -227,12 +227,12 @@ REFUSED = [
     (REQUEST | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
     (REQUEST | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
     (REQUEST | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
-    *((REQUEST | {"tags": it}, "tags") for it in ({f"{n}": "" for n in range(51)}, {"k" * 129: ""}, {"": ""})),
+    *((REQUEST | {"tags": value}, "tags") for value in ({f"{n}": "" for n in range(51)}, {"k" * 129: ""}, {"": ""})),
     (REQUEST | {"tags": {"k": "v" * 257}}, "tags"),
     (REQUEST | {"parameters": {"a": "\0"}}, "NUL"),
     *(
-        (with_container(image=it), "image")
-        for it in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
+        (with_container(image=value), "image")
+        for value in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
     ),
     (with_container(user="1000:1000"), "User '1000:1000' does not match regex"),
     (with_container(user="a" * 32), "does not match regex"),
@@ -257,7 +257,7 @@ REFUSED = [
         "efsVolumeConfiguration",
     ),
     (with_container(volumes=[{"name": "v", "s3filesVolumeConfiguration": {"x": 1}}]), "s3filesVolumeConfiguration"),
-    *((with_container(volumes=[{"name": it}]), "name of a volume") for it in ("", "a" * 256, "a/b")),
+    *((with_container(volumes=[{"name": text}]), "name of a volume") for text in ("", "a" * 256, "a/b")),
     (with_container(volumes=[{"name": "v"}, {"name": "v"}]), "more than once"),
     (with_container(volumes=[{"name": "v", "host": {"sourcePath": "data"}}]), "absolute path"),
     (with_container(volumes=[{"name": "v", "host": {"sourcePath": "/a:/b"}}]), "absolute path"),

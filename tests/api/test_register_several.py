@@ -101,7 +101,7 @@ async def test_a_registered_task_is_returned_member_by_member(boto):
 
 
 ACCEPTED_TASKS = [
-    with_task(containers=[{name: it for name, it in WORKER.items() if name not in {"name", "dependsOn"}}]),
+    with_task(containers=[{name: value for name, value in WORKER.items() if name not in {"name", "dependsOn"}}]),
     with_task(containers=[SIDECAR, *({**WORKER, "name": f"c{n}"} for n in range(9))]),
     with_worker(name="a" * 255),
     with_worker(startTimeout=120, stopTimeout=2),
@@ -123,8 +123,8 @@ REFUSED_TASKS = [
     (with_task(containers=[SIDECAR, *({**WORKER, "name": f"c{n}"} for n in range(10))]), "1 to 10 containers"),
     (with_task(containers=[SIDECAR]), "At least one container of a task must be essential"),
     (with_task(containers=[SIDECAR, WORKER, SIDECAR]), "The name of a container must not be named more than once"),
-    *((with_worker(name=it), "The name of a container must be") for it in ("a" * 256, "a/b", "", None)),
-    *((with_worker(image=it), "image") for it in ("", None)),
+    *((with_worker(name=name), "The name of a container must be") for name in ("a" * 256, "a/b", "", None)),
+    *((with_worker(image=value), "image") for value in ("", None)),
     (with_worker(dependsOn=[{"containerName": "other", "condition": "START"}]), "'other' in dependsOn of 'work'"),
     (with_worker(dependsOn=[{"condition": "START"}]), "Container '' in dependsOn"),
     (with_worker(dependsOn=[{"containerName": "side"}]), "START, COMPLETE, SUCCESS"),
@@ -141,7 +141,7 @@ REFUSED_TASKS = [
         ),
         "cannot be set on 'side': it is essential",
     ),
-    *((with_worker(**{name: it}), name) for name in ("startTimeout", "stopTimeout") for it in (1, 121)),
+    *((with_worker(**{name: number}), name) for name in ("startTimeout", "stopTimeout") for number in (1, 121)),
     (with_worker(firelensConfiguration={"type": "fluentbit"}), "firelensConfiguration is not supported"),
     (with_worker(logConfiguration={"logDriver": "awsfirelens"}), "awsfirelens is not supported"),
     (with_worker(resourceRequirements=[]), "vCPU is not provided."),
@@ -173,7 +173,7 @@ async def test_each_node_has_a_range_and_inner_ranges_take_precedence(registered
 
     gang = made.nodes
     assert (gang.count, gang.main) == (4, 0)
-    assert [(it.first, it.last) for it in gang.ranges] == [(0, 3), (2, 3)]
+    assert [(node_range.first, node_range.last) for node_range in gang.ranges] == [(0, 3), (2, 3)]
     assert [len(gang.task(node).containers) for node in range(4)] == [1, 1, 2, 2]
     assert gang.leading.name == "default"
     assert gang.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 64 + 2 * 96)
@@ -199,7 +199,7 @@ def ranges(*texts):
 
 
 ACCEPTED_GANGS = [
-    *(ranges(it) for it in ("0:3", ":3", "0:", ":")),
+    *(ranges(text) for text in ("0:3", ":3", "0:", ":")),
     ranges("0:0", "1:3"),
     ranges("0:1", "2:"),
     ranges("0:0", "1:1", "2:2", "3:3"),
@@ -232,7 +232,7 @@ REFUSED_GANGS = [
     (ranges("0:3", "4:4"), "is beyond the 4 nodes"),
     (ranges("0:3", "0:"), "more than once"),
     (ranges("3:0"), "ends before it begins"),
-    *((ranges(it), "targetNodes must be a range") for it in ("0", "", "0-3", "0:3\n", "-1:3", f"0:{'9' * 30}")),
+    *((ranges(text), "targetNodes must be a range") for text in ("0", "", "0-3", "0:3\n", "-1:3", f"0:{'9' * 30}")),
     (with_range(container=None), "exactly one of container and ecsProperties"),
     (with_range(ecsProperties=ECS), "exactly one of container and ecsProperties"),
     (with_range(eksProperties={"podProperties": {}}), "eksProperties is not supported"),
@@ -302,11 +302,11 @@ async def test_the_total_of_all_nodes_is_limited_to_what_clients_can_read(defaul
     "entries",
     [
         [{"consumableResource": "licence"}],
-        *([{"consumableResource": "licence", "quantity": it}] for it in (0, -1, 1.0, 2**63)),
+        *([{"consumableResource": "licence", "quantity": number}] for number in (0, -1, 1.0, 2**63)),
         [{"consumableResource": "", "quantity": 1}],
         [{"consumableResource": ARN + "job-queue/licence", "quantity": 1}],
         [{"quantity": 1}],
-        [{"consumableResource": it, "quantity": 1} for it in ("licence", ARN + "consumable-resource/licence")],
+        [{"consumableResource": name, "quantity": 1} for name in ("licence", ARN + "consumable-resource/licence")],
     ],
     ids=str,
 )

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 
     def names(self, answer):
         member = "arn" if self.key == "arn" else self.name
-        return [it[member].rpartition("/")[2] for it in answer[self.listed]]
+        return [value[member].rpartition("/")[2] for value in answer[self.listed]]
 
     @property
     def listed(self):
@@ -73,7 +73,7 @@ KINDS = (
 )
 
 
-@pytest.fixture(params=KINDS, ids=lambda it: it.in_arn)
+@pytest.fixture(params=KINDS, ids=lambda value: value.in_arn)
 def kind(request):
     return request.param
 
@@ -81,14 +81,14 @@ def kind(request):
 @pytest.fixture
 def create(accepted, default_queue, kind):
     async def create(*names):
-        return [await accepted(f"Create{kind.title}", {kind.name: it} | kind.members) for it in names]
+        return [await accepted(f"Create{kind.title}", {kind.name: name} | kind.members) for name in names]
 
     return create
 
 
 @pytest.mark.parametrize("name", ["a" * 128, "A-b_9", "_", "0"])
 async def test_a_name_that_aws_accepts_is_accepted(create, kind, name):
-    assert [it[kind.name] for it in await create(name)] == [name]
+    assert [value[kind.name] for value in await create(name)] == [name]
 
 
 @pytest.mark.parametrize("name", ["", "a" * 129, "a/b", "a b", "a:1", "a\n"])
@@ -121,25 +121,25 @@ async def test_pages_have_every_resource_once_sorted_by_name(create, accepted, k
         assert len(kind.names(page)) == 2 or token is None
         found += kind.names(page)
 
-    assert [it for it in found if it.startswith("x-")] == ["x-a", "x-b", "x-c", "x-d", "x-e"]
+    assert [text for text in found if text.startswith("x-")] == ["x-a", "x-b", "x-c", "x-d", "x-e"]
 
 
 async def test_a_token_of_another_listing_is_refused(create, accepted, refused, kind):
     await create("one", "two")
     token = (await accepted(f"{kind.verb}{kind.plural}", {"maxResults": 1}))["nextToken"]
 
-    for other in (it for it in KINDS if it is not kind):
+    for other in (other_kind for other_kind in KINDS if other_kind is not kind):
         assert "nextToken is not valid" in await refused(f"{other.verb}{other.plural}", {"nextToken": token})
 
 
 @pytest.mark.parametrize(
-    "kind", KINDS[:3], ids=lambda it: it.in_arn, indirect=True
+    "kind", KINDS[:3], ids=lambda value: value.in_arn, indirect=True
 )  # the others are described one by one
 async def test_named_resources_are_described_and_unknown_ones_omitted(create, accepted, refused, kind):
     await create("c", "a", "b")
 
     async def described(*names):
-        return [it[kind.name] for it in (await accepted(f"Describe{kind.plural}", {selects: names}))[kind.listed]]
+        return [value[kind.name] for value in (await accepted(f"Describe{kind.plural}", {selects: names}))[kind.listed]]
 
     selects = "arns" if kind.key == "arn" else kind.listed
     assert await described(kind.key_of("b"), kind.arn("a"), kind.arn("a"), kind.key_of("nowhere")) == ["a", "b"]

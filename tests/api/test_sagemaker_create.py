@@ -41,7 +41,7 @@ def test_an_input_that_is_not_an_s3_uri_is_refused(uri):
 @pytest.mark.parametrize("names", [("a", "a"), (".",), ("..",)])
 def test_names_of_channels_must_be_unique_folders(names):
     with pytest.raises(HttpRefusal):
-        input_mounts([channel("s3://b/k", it) for it in names], FOLDERS)
+        input_mounts([channel("s3://b/k", name) for name in names], FOLDERS)
 
 
 def test_without_a_root_inputs_are_refused():
@@ -65,14 +65,14 @@ def made(s3_root=ROOT, *, instances=1, **members):
 
 
 def files_of(container):
-    return {Path(it.path).name: json.loads(it.content) for it in container.files}
+    return {Path(path.path).name: json.loads(path.content) for path in container.files}
 
 
 def test_an_input_must_exist_and_the_folders_of_the_output_are_created():
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://lab/in"}}
     container = made(InputDataConfig=[{"ChannelName": "train", "DataSource": source}]).leading.spec
 
-    assert [(it.container_path, it.host_path, it.create, it.must_exist) for it in container.mounts] == [
+    assert [(mount.container_path, mount.host_path, mount.create, mount.must_exist) for mount in container.mounts] == [
         ("/opt/ml/input/data/train", "/srv/s3/lab/in", False, True),
         ("/opt/ml/output", None, False, False),
         ("/opt/ml/model", "/srv/s3/lab/out/resnet/output/model", True, False),
@@ -85,7 +85,7 @@ def test_an_input_must_exist_and_the_folders_of_the_output_are_created():
 def test_without_a_root_the_folders_of_the_output_are_those_of_the_container():
     container = made(None).leading.spec
 
-    assert [(it.container_path, it.host_path) for it in container.mounts] == [("/opt/ml/output", None)]
+    assert [(mount.container_path, mount.host_path) for mount in container.mounts] == [("/opt/ml/output", None)]
     assert {"/opt/ml/model", "/opt/ml/output/data", "/opt/ml/input/data"} <= set(container.folders)
 
 
@@ -100,7 +100,7 @@ def test_each_instance_has_its_name_in_its_resource_config():
     ]
 
     hosts = ["algo-1", "algo-10", "algo-11", *(f"algo-{number}" for number in range(2, 10))]
-    assert [it["resourceconfig.json"]["current_host"] for it in configs] == ["algo-1", "algo-11"]
+    assert [config["resourceconfig.json"]["current_host"] for config in configs] == ["algo-1", "algo-11"]
     assert configs[0]["resourceconfig.json"] == {
         "current_host": "algo-1",
         "current_instance_type": "ml.m5.large",

@@ -17,7 +17,7 @@ IT = ARN_OF + "it"
 
 
 @pytest.fixture
-async def it(boto):
+async def policy(boto):
     """The policy `it` with FAIR."""
     await boto.create_scheduling_policy(name="it", fairsharePolicy=FAIR)
 
@@ -70,7 +70,7 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("members", TAKEN, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize("members", TAKEN, ids=lambda case: str(case)[:60])
 async def test_requests_that_aws_accepts_are_accepted(accepted, members):
     await accepted("CreateSchedulingPolicy", {"name": "it"} | members)
 
@@ -87,10 +87,10 @@ BAD_POLICIES = [
     (distribution(weightFactor=1000), "weightFactor must be"),
     (distribution(weightFactor=0), "weightFactor must be"),
     *(
-        (distribution(weightFactor=it), "weightFactor")
-        for it in ("1", True, [], float("nan"), float("inf"), -float("inf"))
+        (distribution(weightFactor=value), "weightFactor")
+        for value in ("1", True, [], float("nan"), float("inf"), -float("inf"))
     ),
-    *((distribution(it), "shareIdentifier must be") for it in ("", "*", "a*b", "a_b", "a" * 256)),
+    *((distribution(text), "shareIdentifier must be") for text in ("", "*", "a*b", "a_b", "a" * 256)),
     ({"fairsharePolicy": {"shareDistribution": [{"weightFactor": 1}]}}, "shareIdentifier' is a required field"),
     (OVERLAPPING, "a* and a1 of a fair-share policy overlap"),
     (
@@ -103,7 +103,7 @@ BAD_POLICIES = [
 @pytest.mark.parametrize(
     ("members", "text"),
     [*BAD_POLICIES, ({"name": None}, "'name'"), ({"tags": TOO_MANY}, "'tags'")],
-    ids=lambda it: str(it)[:60],
+    ids=lambda case: str(case)[:60],
 )
 async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
     assert text in await refused("CreateSchedulingPolicy", {"name": "it"} | members)
@@ -121,7 +121,7 @@ async def test_an_update_replaces_the_policy_and_keeps_the_tags(server, boto, de
     assert (kept.shares, kept.decay, kept.reservation) == ((), timedelta(minutes=1), 0)
 
 
-async def test_an_empty_update_changes_nothing(server, it, boto):
+async def test_an_empty_update_changes_nothing(server, policy, boto):
     before = server.stored_rows()
 
     await boto.update_scheduling_policy(arn=IT)
@@ -137,9 +137,9 @@ async def test_an_empty_update_changes_nothing(server, it, boto):
         ({"arn": ARN_OF + "nothing"}, "SchedulingPolicy nothing not found"),
         ({"arn": ARN + "job-queue/it"}, "not found"),
     ],
-    ids=lambda it: str(it)[:60],
+    ids=lambda case: str(case)[:60],
 )
-async def test_an_invalid_update_changes_nothing(it, refused, members, text):
+async def test_an_invalid_update_changes_nothing(policy, refused, members, text):
     assert text in await refused("UpdateSchedulingPolicy", {"arn": IT} | members)
 
 
@@ -148,7 +148,7 @@ QUEUE = {"jobQueueName": "fair", "priority": 1, "computeEnvironmentOrder": ORDER
 
 
 @pytest.fixture
-async def fair(default_queue, it, boto):
+async def fair(default_queue, policy, boto):
     """The queue `fair` with the policy `it`."""
     await boto.create_job_queue(**QUEUE, schedulingPolicyArn=IT)
 
@@ -183,7 +183,7 @@ async def test_an_unknown_policy_is_refused(fair, refused, arn):
     assert "not found" in await refused("UpdateJobQueue", {"jobQueue": "fair"} | members)
 
 
-async def test_a_policy_cannot_be_added_to_a_queue_without_one(default_queue, it, boto):
+async def test_a_policy_cannot_be_added_to_a_queue_without_one(default_queue, policy, boto):
     with pytest.raises(boto.exceptions.ClientException, match="none can be added"):
         await boto.update_job_queue(jobQueue="default", schedulingPolicyArn=IT)
 

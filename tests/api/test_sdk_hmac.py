@@ -79,12 +79,12 @@ MALFORMED = [
     "SDK-HMAC-SHA256 " + " " * 4000 + "x",
 ]
 WRONG = {
-    **{it[:60]: (with_header(sdk_signed(), "Authorization", it), INCOMPLETE) for it in MALFORMED},
+    **{value[:60]: (with_header(sdk_signed(), "Authorization", value), INCOMPLETE) for value in MALFORMED},
     **{
-        f"two headers {it}": (twice(it), INCOMPLETE)
-        for it in ("Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent")
+        f"two headers {name}": (twice(name), INCOMPLETE)
+        for name in ("Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent")
     },
-    **{f"method {it}": (sdk_signed(method=it), INCOMPLETE) for it in ("post", "Post")},
+    **{f"method {name}": (sdk_signed(method=name), INCOMPLETE) for name in ("post", "Post")},
     "a temporary key": (sdk_signed(headers={"X-Security-Token": "x"}), DENIED),
 }
 

@@ -15,7 +15,7 @@ REFUSED = (400, "ClientException")
 
 
 def snake(name):
-    return "".join("_" + it.lower() if it.isupper() else it for it in name).removeprefix("_")
+    return "".join("_" + text.lower() if text.isupper() else text for text in name).removeprefix("_")
 
 
 def request_of(name, *, whole=False):
@@ -44,8 +44,8 @@ def test_each_operation_is_supported_or_listed_as_unsupported():
 
 
 UNKNOWN = [
-    *(("POST", f"/{it}") for it in ("v1/makecoffee", "v1/submitjob/", "v1/SubmitJob", "v1/..%2fsubmitjob", "")),
-    *((it, "/v1/submitjob") for it in ("GET", "PUT", "OPTIONS")),
+    *(("POST", f"/{text}") for text in ("v1/makecoffee", "v1/submitjob/", "v1/SubmitJob", "v1/..%2fsubmitjob", "")),
+    *((name, "/v1/submitjob") for name in ("GET", "PUT", "OPTIONS")),
     ("DELETE", "/v1/terminatejob"),
     ("PUT", "/"),
     ("GET", "/favicon.ico"),
@@ -188,6 +188,6 @@ async def definitions(sleeper, accepted):
         await accepted("RegisterJobDefinition", content)
 
 
-@pytest.mark.parametrize("content", ABSENT, ids=lambda it: str(it)[:80])
+@pytest.mark.parametrize("content", ABSENT, ids=lambda case: str(case)[:80])
 async def test_empty_members_count_as_omitted(definitions, accepted, content):
     await accepted(*content)

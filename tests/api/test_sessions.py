@@ -39,7 +39,7 @@ class World:
 
     def find(self, *cookies, kind=SECURE, local=False, sessions=None):
         """The id of the key."""
-        headers = ["; ".join(f"{kind.name}={it}" for it in cookies)]
+        headers = ["; ".join(f"{kind.name}={cooky}" for cooky in cookies)]
         session = (sessions or self.sessions).find(headers, local=local)
         return session and session.key
 
@@ -67,15 +67,15 @@ def test_a_cookie_with_another_character_length_or_key_is_refused(world):
     cookie = world.sessions.create(KEY.id, SECURE)
     # The last character of the signature has two bits that encode nothing.
     accepted = [
-        (at, it)
+        (at, value)
         for at in range(len(cookie) - 1)
-        for it in string.printable
-        if it != cookie[at] and world.find(cookie[:at] + it + cookie[at + 1 :]) is not None
+        for value in string.printable
+        if value != cookie[at] and world.find(cookie[:at] + value + cookie[at + 1 :]) is not None
     ]
 
     others = cookie[:-1], cookie + "A", "", f'"{cookie}"', cookie.replace(KEY.id, OTHER.id)
     assert accepted == []
-    assert {world.find(it) for it in others} == {None}
+    assert {world.find(value) for value in others} == {None}
     assert world.find(cookie) == KEY.id
 
 
@@ -110,7 +110,7 @@ def test_a_cookie_of_plain_http_is_valid_on_this_machine_and_not_as_the_cookie_o
 
 @pytest.mark.fault("SE51")
 def test_two_cookies_of_one_name_are_ambiguous(world):
-    ours, other = (world.sessions.create(it, SECURE) for it in (KEY.id, OTHER.id))
+    ours, other = (world.sessions.create(value, SECURE) for value in (KEY.id, OTHER.id))
 
     assert world.find(ours, other) is None
     assert world.find(ours, ours) is None
@@ -181,8 +181,8 @@ def test_a_user_has_a_bounded_number_of_codes_and_does_not_displace_those_of_oth
     other = codes.create(OTHER.id)
     made = [codes.create(KEY.id) for _ in range(3 * MAX_CODES)]
 
-    assert [codes.find(it) for it in made[-MAX_CODES:]] == [KEY.id] * MAX_CODES
-    assert {codes.find(it) for it in made[:-MAX_CODES]} == {None}
+    assert [codes.find(value) for value in made[-MAX_CODES:]] == [KEY.id] * MAX_CODES
+    assert {codes.find(value) for value in made[:-MAX_CODES]} == {None}
     assert codes.find(other) == OTHER.id
 
 
@@ -197,14 +197,14 @@ FOREIGN = [
 
 
 @pytest.mark.fault("SE53")
-@pytest.mark.parametrize("text", FOREIGN, ids=lambda it: repr(it[:40]))
+@pytest.mark.parametrize("text", FOREIGN, ids=lambda value: repr(value[:40]))
 def test_another_url_does_not_follow_a_login(text):
     assert page_path(text) is None
     assert login_path(text) == "/ui/login"
 
 
 def test_the_path_of_the_login_page_has_the_page_that_follows():
-    assert [page_path(it) for it in PAGES] == PAGES
+    assert [page_path(page) for page in PAGES] == PAGES
     assert login_path("/ui/jobs?a=b&c=%20#d") == "/ui/login?next=/ui/jobs%3Fa%3Db%26c%3D%2520%23d"
     assert login_path("/ui/", code="a-code") == "/ui/login?code=a-code"
     assert login_path("/ui/") == "/ui/login"

@@ -57,19 +57,19 @@ def late(seconds):
 
 
 def targets(*texts):
-    return {f"target {it!r}": replace(signed(), target=it) for it in texts}
+    return {f"target {text!r}": replace(signed(), target=text) for text in texts}
 
 
 NOT_COVERED = {
-    **{f"method {it}": replace(signed(), method=it) for it in ("post", "pOST", "Post")},
+    **{f"method {name}": replace(signed(), method=name) for name in ("post", "pOST", "Post")},
     **{
-        f"authorization {it!r}": with_header(signed(), "Authorization", it)
-        for it in ("", "x", "Basic YTpi", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c")
+        f"authorization {text!r}": with_header(signed(), "Authorization", text)
+        for text in ("", "x", "Basic YTpi", "AWS4-HMAC-SHA256", "AWS4-HMAC-SHA256 Credential=a/b/c")
     },
-    **{f"two headers {it}": twice(it) for it in ("Authorization", "Host", "X-Amz-Date", "Content-Type")},
+    **{f"two headers {name}": twice(name) for name in ("Authorization", "Host", "X-Amz-Date", "Content-Type")},
     **{
-        f"unsigned {it}": with_header(signed(), it, "slipped in")
-        for it in ("X-Amz-Target", "X-Amz-Security-Token", "x-amz-anything")
+        f"unsigned {name}": with_header(signed(), name, "slipped in")
+        for name in ("X-Amz-Target", "X-Amz-Security-Token", "x-amz-anything")
     },
     "unsigned Content-Type": with_header(signed(headers={"Content-Type": None}), "Content-Type", "text/plain"),
     **targets("//v1/submitjob", "/v1//submitjob", "/v1/./submitjob", "/v1/tags/x/../../submitjob"),
@@ -85,10 +85,10 @@ def test_a_request_that_the_signature_does_not_cover_is_incomplete(verifier, cas
 
 UNSIGNED = ["UNSIGNED-PAYLOAD", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "0" * 64]
 NOT_VALID = {
-    **{f"{it} s of clock skew": late(it) for it in (-301, 301, -86400)},
-    **{f"for the service {it}": signed(service=it) for it in ("s3", "sts", "batchx")},
+    **{f"{number} s of clock skew": late(number) for number in (-301, 301, -86400)},
+    **{f"for the service {name}": signed(service=name) for name in ("s3", "sts", "batchx")},
     "another date in the credential": with_scope_of_another_day(),
-    **{f"hash of the body {it}": signed(headers={"X-Amz-Content-Sha256": it}) for it in UNSIGNED},
+    **{f"hash of the body {value}": signed(headers={"X-Amz-Content-Sha256": value}) for value in UNSIGNED},
 }
 
 
@@ -101,8 +101,8 @@ def test_a_signature_for_another_time_service_or_body_is_not_valid(verifier, cas
 MALFORMED = {
     **targets("http://evil.example/v1/submitjob", "*", "/v1/submitjob#x", "/\udcff"),
     **{
-        f"date {it!r}": with_header(signed(), "X-Amz-Date", it)
-        for it in ("yesterday", "20261121T120000", "20261121T126000Z", "20261121T120000Z ")
+        f"date {text!r}": with_header(signed(), "X-Amz-Date", text)
+        for text in ("yesterday", "20261121T120000", "20261121T126000Z", "20261121T120000Z ")
     },
 }
 
@@ -114,7 +114,7 @@ def test_a_malformed_target_or_date_is_refused(verifier, case):
 
 
 VALID = {
-    **{f"{it} s of clock skew": late(it) for it in (-299, 0, 299)},
+    **{f"{number} s of clock skew": late(number) for number in (-299, 0, 299)},
     **{
         f"{service} in {region}": signed(service=service, region=region)
         for service in ("batch", "logs")

@@ -22,7 +22,7 @@ from tests.support.stubs import request_metrics
 
 ADA = UserName(KEY.user)
 BOB = UserName("bob")
-PEOPLE = Directory(users={it: User(name=it, account=ROOT, role=Role.ADMIN) for it in (ADA, BOB)})
+PEOPLE = Directory(users={name: User(name=name, account=ROOT, role=Role.ADMIN) for name in (ADA, BOB)})
 SEEDS = range(500)
 LARGE = 16 * 2**20  # bytes, more than the kernel takes for a client that does not read
 
@@ -39,7 +39,7 @@ class Server:
             health=dict,
             hosts=(),
             gate=key_gate(
-                {it.id: it for it in keys}, directory=lambda: PEOPLE, throttle=Throttle(rate=rate, now=lambda: NOW)
+                {key.id: key for key in keys}, directory=lambda: PEOPLE, throttle=Throttle(rate=rate, now=lambda: NOW)
             ),
         )
         self.wire = Wire(app)
@@ -50,7 +50,11 @@ class Server:
 
     async def send(self, sent):
         """Send a request; returns what is read of the answer."""
-        length = [] if any(it[0] == "Content-Length" for it in sent.headers) else [("Content-Length", len(sent.body))]
+        length = (
+            []
+            if any(header[0] == "Content-Length" for header in sent.headers)
+            else [("Content-Length", len(sent.body))]
+        )
         lines = [f"{name}: {value}" for name, value in (*sent.headers, *length, ("Connection", "close"))]
         head = "\r\n".join([f"{sent.method} {sent.target} HTTP/1.1", *lines, "", ""])
         reader, _ = await self.wire.connect(head.encode(errors="surrogateescape"), sent.body)
@@ -94,16 +98,16 @@ def some_of(boto3):
 async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server, boto3):
     requests = some_of(boto3)
 
-    answers = {await server.receive(it) for it in requests}
+    answers = {await server.receive(request) for request in requests}
 
     assert answers == {200}
-    assert server.admitted == [(it.method, it.target, it.body) for it in requests]
+    assert server.admitted == [(request.method, request.target, request.body) for request in requests]
 
 
 @pytest.mark.fault("SE03")
 @pytest.mark.exhaustive
 async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
-    answers = {await server.receive(one_byte_changed(it, seed)) for seed, it in enumerate(some_of(boto3))}
+    answers = {await server.receive(one_byte_changed(value, seed)) for seed, value in enumerate(some_of(boto3))}
 
     assert answers <= {400, 403, 415, None}
     assert server.admitted == []
@@ -120,9 +124,9 @@ async def serve():
         return servers[-1]
 
     yield serve
-    for it in servers:
-        it.answering.set()
-        await it.wire.close()
+    for other_server in servers:
+        other_server.answering.set()
+        await other_server.wire.close()
 
 
 @pytest.mark.fault("SE38")
@@ -177,7 +181,7 @@ async def test_a_signed_header_that_is_not_ascii_is_refused_without_a_traceback(
 
 
 def people(*users):
-    return Directory(users={it.name: it for it in users})
+    return Directory(users={user.name: user for user in users})
 
 
 @pytest.mark.fault("SE07")
@@ -190,4 +194,4 @@ def test_an_added_a_changed_and_a_deleted_user_count_from_the_next_request():
         now.append(directory)
         found.append(callers.find("BQIA"))
 
-    assert [it and it.role for it in found] == [None, Role.ADMIN, Role.USER, None]
+    assert [value and value.role for value in found] == [None, Role.ADMIN, Role.USER, None]

@@ -49,7 +49,10 @@ async def test_a_queued_job_fails_with_the_unchanged_reason(submit, stop, descri
 
 @pytest.mark.parametrize(
     ("job_id", "delivered"),
-    [(UNKNOWN_ID, True), *((it, False) for it in ("garbage", "../../etc", "a" * 10240, ARN + "job-queue/x", "arn:"))],
+    [
+        (UNKNOWN_ID, True),
+        *((text, False) for text in ("garbage", "../../etc", "a" * 10240, ARN + "job-queue/x", "arn:")),
+    ],
 )
 async def test_an_unknown_id_is_not_an_error_and_changes_nothing(server, submit, stop, job_id, delivered):
     await submit()
@@ -120,7 +123,7 @@ async def test_a_malformed_id_and_an_arn_of_another_account_are_each_an_error_of
     answer = await order.send(jobs=["garbage", job_id, FOREIGN], reason="x")
 
     assert answer["successful"] == [job_id]
-    assert [(it["job"], it["code"]) for it in answer["errors"]] == [
+    assert [(error["job"], error["code"]) for error in answer["errors"]] == [
         ("garbage", "ValidationException"),
         (FOREIGN, "ClientException"),
     ]

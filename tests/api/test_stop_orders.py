@@ -34,7 +34,7 @@ def shown(http):
 
 async def history(http, job_id):
     _, _, answer = await http.send("GET", f"/v1/batchq/jobs/{job_id}/history")
-    return [(it["status"], it["stopOrder"]) for it in answer["history"] if "stopOrder" in it]
+    return [(job["status"], job["stopOrder"]) for job in answer["history"] if "stopOrder" in job]
 
 
 async def stop(http, what, **content):
@@ -50,7 +50,7 @@ async def test_a_cancel_of_a_running_job_is_shown(running, shown, http, boto):
     assert await shown(running) == {"stopOrder": CANCEL, "stopOrders": [CANCEL]}
     assert await history(http, running) == [("RUNNING", {"progress": "ORDERED", **CANCEL})]
     _, _, listed = await http.post("batchq/ListJobs", {"jobs": [running]})
-    assert [it["stopOrder"] for it in listed["jobs"]] == [CANCEL]
+    assert [job["stopOrder"] for job in listed["jobs"]] == [CANCEL]
     (job,) = (await boto.describe_jobs(jobs=[running]))["jobs"]
     assert (job["status"], job["isCancelled"]) == ("RUNNING", False)
 
@@ -66,7 +66,7 @@ async def test_a_terminate_after_a_cancel_shows_both_orders_and_the_signal(serve
     assert (cancel, terminate["user"], terminate["reason"]) == (CANCEL, ADMIN.user, "at once")
     assert NOW < terminate["at"] < terminate["signalledAt"]
     assert seen["stopOrder"] == terminate
-    assert [it["progress"] for _, it in await history(http, running)] == ["ORDERED", "ORDERED", "SIGNALLED"]
+    assert [entry["progress"] for _, entry in await history(http, running)] == ["ORDERED", "ORDERED", "SIGNALLED"]
 
 
 async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, submit, shown, http):
@@ -83,7 +83,7 @@ async def test_the_steps_of_a_stop_with_a_final_checkpoint_are_shown(server, sub
     assert asked == (True, False, "epoch-7")
     assert seen["checkpointRequestedAt"] < seen["checkpointSeenAt"] < seen["forcedAt"] == seen["killedAt"]
     assert (seen["forcedBy"], seen["user"], seen["reason"]) == ("cora", ADMIN.user, "at once")
-    steps = [(it["progress"], it["user"], it.get("checkpoint")) for _, it in await history(http, job_id)]
+    steps = [(entry["progress"], entry["user"], entry.get("checkpoint")) for _, entry in await history(http, job_id)]
     assert steps == [
         ("ORDERED", ADMIN.user, None),
         ("CHECKPOINT_REQUESTED", ADMIN.user, None),

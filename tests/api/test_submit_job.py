@@ -125,7 +125,7 @@ async def test_a_deregistered_definition_is_refused(sleeper, boto):
 
 
 ACCEPTED = [
-    *({"jobName": it} for it in ("a", "0", "a" * 128, "A-b_9")),
+    *({"jobName": text} for text in ("a", "0", "a" * 128, "A-b_9")),
     {"retryStrategy": {"attempts": 1}},
     {"retryStrategy": {"attempts": 10, "evaluateOnExit": [{"action": "retry", "onReason": "x" * 511 + "*"}] * 5}},
     {"timeout": {"attemptDurationSeconds": 60}},
@@ -170,9 +170,9 @@ async def test_an_empty_member_counts_as_omitted(sleeper, accepted, described, c
 async def test_twenty_dependencies_are_stored_in_order(submit, described):
     before = [await submit() for _ in range(20)]
 
-    job = await described(await submit(dependsOn=[{"jobId": it} for it in before]))
+    job = await described(await submit(dependsOn=[{"jobId": value} for value in before]))
 
-    assert job["dependsOn"] == [{"jobId": it} for it in before]
+    assert job["dependsOn"] == [{"jobId": value} for value in before]
 
 
 async def test_a_sequential_dependency_can_be_given_by_arn(submit, described):
@@ -261,13 +261,16 @@ BAD_OVERRIDES = [
     {"environment": [{"name": "A\0", "value": "x"}]},
     {"environment": [{"name": "A", "value": "x\0"}]},
     {"environment": [{"name": "io.batchq.instance", "value": "x"}]},
-    *({"resourceRequirements": requirements(VCPU=it)} for it in ("0", "1e9", "NaN", "-1", "1.0005", "٣", "", "1\n")),
     *(
-        {"resourceRequirements": requirements(MEMORY=it)}
-        for it in ("0", "3", "-1", "08", "8g", "64.0", str(2**63), 2**63)
+        {"resourceRequirements": requirements(VCPU=text)}
+        for text in ("0", "1e9", "NaN", "-1", "1.0005", "٣", "", "1\n")
     ),
-    *({"resourceRequirements": requirements(GPU=it)} for it in ("0.5", True)),
-    *({"resourceRequirements": requirements(DISK=it)} for it in ("1",)),
+    *(
+        {"resourceRequirements": requirements(MEMORY=text)}
+        for text in ("0", "3", "-1", "08", "8g", "64.0", str(2**63), 2**63)
+    ),
+    *({"resourceRequirements": requirements(GPU=value)} for value in ("0.5", True)),
+    *({"resourceRequirements": requirements(DISK=text)} for text in ("1",)),
     {"resourceRequirements": requirements(VCPU="1") * 2},
     {"vcpus": "1"},
     {"vcpus": 2**31},
@@ -366,8 +369,8 @@ async def test_missing_host_paths_are_created_for_a_job_with_the_tag(server, bot
     job_id = await submit(jobDefinition="mounting", tags={"batchq:create-host-paths": "true"} if creates else {})
 
     spec = server.store.all_jobs()[job_id].spec
-    containers = [it.spec for it in spec.nodes.task(spec.nodes.count - 1).containers]
-    assert [(it.host_path, it.create) for one in (spec.container, *containers) for it in one.mounts] == [
+    containers = [container.spec for container in spec.nodes.task(spec.nodes.count - 1).containers]
+    assert [(mount.host_path, mount.create) for one in (spec.container, *containers) for mount in one.mounts] == [
         ("/data", creates),
         (None, False),
     ] * (1 + len(containers))
@@ -444,7 +447,7 @@ async def submitted(http, *, invocation, key="AKIDEXAMPLE", **content):
     ids=str,
 )
 async def test_only_a_repeated_call_creates_no_other_job(sleeper, http, first, other, jobs):
-    ids = {await submitted(http, **{"invocation": "one"} | it) for it in (first, other)}
+    ids = {await submitted(http, **{"invocation": "one"} | value) for value in (first, other)}
 
     assert len(ids) == jobs
 

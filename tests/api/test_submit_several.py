@@ -43,7 +43,10 @@ def gang(*overrides, **more):
 async def test_parameters_reach_every_container(submitted):
     spec = await submitted(jobDefinition="duo", parameters={"port": "8080"})
 
-    assert [it.spec.command for it in spec.nodes.task(0).containers] == [("serve", "8080"), ("run", "8080")]
+    assert [container.spec.command for container in spec.nodes.task(0).containers] == [
+        ("serve", "8080"),
+        ("run", "8080"),
+    ]
     assert spec.container == spec.nodes.task(0).leading.spec
 
 
@@ -103,7 +106,7 @@ async def test_the_number_of_nodes_can_be_overridden(submitted, overrides, count
     spec = await submitted(jobDefinition="gang", nodeOverrides=overrides)
 
     assert spec.nodes.count == count
-    assert [(it.first, it.last) for it in spec.nodes.ranges] == ranges
+    assert [(node_range.first, node_range.last) for node_range in spec.nodes.ranges] == ranges
     assert spec.nodes.task(2).container("side").spec.command == ("serve", "80")
 
 
@@ -159,7 +162,7 @@ async def test_children_can_depend_sequentially_and_one_to_one(submitted, boto):
         dependsOn=[{"type": "SEQUENTIAL"}, {"jobId": f"{ARN}job/{first['jobId']}", "type": "N_TO_N"}],
     )
 
-    assert [(it.job_id, it.type) for it in spec.depends_on] == [
+    assert [(job.job_id, job.type) for job in spec.depends_on] == [
         (None, DependencyType.SEQUENTIAL),
         (first["jobId"], DependencyType.N_TO_N),
     ]
@@ -204,8 +207,11 @@ REFUSED = [
     (gang(numNodes=0), "numNodes must be between 1 and 1000"),
     (gang(numNodes=1001), "numNodes must be between 1 and 1000"),
     (gang(numNodes=2), "targetNodes 2:3 is beyond the 2 nodes"),
-    *(({"arrayProperties": {"size": it}}, "Array size must be between 2 and 10000") for it in (1, 0, -2, 10001)),
-    *(({"arrayProperties": {"size": it}}, "arrayProperties.size") for it in ("2", 2.0)),
+    *(
+        ({"arrayProperties": {"size": number}}, "Array size must be between 2 and 10000")
+        for number in (1, 0, -2, 10001)
+    ),
+    *(({"arrayProperties": {"size": value}}, "arrayProperties.size") for value in ("2", 2.0)),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "SEQUENTIAL"}] * 21}, "more than 20 dependencies"),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "N_TO_N"}]}, "'jobId' is a required field"),
     (

@@ -51,7 +51,7 @@ async def test_concurrent_requests_add_at_most_fifty_tags(boto, arn):
 
     tagged = await boto.list_tags_for_resource(resourceArn=arn)
 
-    assert sum(isinstance(it, boto.exceptions.ClientException) for it in answers) == 3
+    assert sum(isinstance(answer, boto.exceptions.ClientException) for answer in answers) == 3
     assert len(tagged["tags"]) == 30
 
 
@@ -84,13 +84,15 @@ UNKNOWN = [
 FOREIGN = ARN.replace("123456789012", "210987654321") + "job-queue/default"
 REFUSED = {
     **dict.fromkeys(UNKNOWN, "not found"),
-    **dict.fromkeys([f"{ARN}job/{UNKNOWN_ID}{it}" for it in (":0", ":9999", "#0", "#12")], "have no tags of their own"),
+    **dict.fromkeys(
+        [f"{ARN}job/{UNKNOWN_ID}{text}" for text in (":0", ":9999", "#0", "#12")], "have no tags of their own"
+    ),
     FOREIGN: "account 210987654321, and this server's account is 123456789012",
 }
 
 
 @pytest.mark.fault("IN19")
-@pytest.mark.parametrize("arn", REFUSED, ids=lambda it: it[-40:])
+@pytest.mark.parametrize("arn", REFUSED, ids=lambda value: value[-40:])
 async def test_an_unknown_resource_a_child_and_a_node_have_no_tags(sleeper, boto, arn):
     for operation, members in (("tag", {"tags": {"a": "b"}}), ("untag", {"tagKeys": ["a"]}), ("list_tags_for", {})):
         with pytest.raises(boto.exceptions.ClientException, match=REFUSED[arn]):
@@ -120,7 +122,7 @@ BAD = [
 
 
 @pytest.mark.fault("IN14", "SE17")
-@pytest.mark.parametrize("members", BAD, ids=lambda it: str(it)[:40])
+@pytest.mark.parametrize("members", BAD, ids=lambda case: str(case)[:40])
 async def test_invalid_tags_are_refused(default_queue, refused, members):
     await refused(f"tags/{ARN}job-queue/default", members)
 

@@ -48,15 +48,15 @@ def test_a_memory_size_is_in_powers_of_1024(text, mib):
 
 def test_values_are_shown_as_the_api_writes_them():
     assert rfc3339(datetime(2026, 3, 2, 9, 14, 5, 120999, UTC)) == "2026-03-02T09:14:05.120Z"
-    assert [length_text(timedelta(seconds=it)) for it in (0, 59, 60, 3780, 8100)] == [
+    assert [length_text(timedelta(seconds=number)) for number in (0, 59, 60, 3780, 8100)] == [
         "0m",
         "0m",
         "1m",
         "1h 03m",
         "2h 15m",
     ]
-    assert [memory_text(it) for it in (512, 8192)] == ["512MB", "8GB"]
-    assert [size_text(it) for it in (0, 1023, 1536, 5 * 1024**3)] == ["0 B", "1023 B", "1.5 KB", "5.0 GB"]
+    assert [memory_text(number) for number in (512, 8192)] == ["512MB", "8GB"]
+    assert [size_text(number) for number in (0, 1023, 1536, 5 * 1024**3)] == ["0 B", "1023 B", "1.5 KB", "5.0 GB"]
 
 
 @pytest.mark.parametrize(

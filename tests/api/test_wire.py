@@ -9,7 +9,9 @@ from batchq.api.batch.eks import EksProperties, EksPropertiesOverride
 from batchq.api.batch.validation import WireModel
 from tests.api.model import OPERATIONS, SERVED, SERVICE
 
-SHAPES = {name: it.body or it.query for name, it in SERVED.items() if it.body or it.query}
+SHAPES = {
+    name: operation.body or operation.query for name, operation in SERVED.items() if operation.body or operation.query
+}
 IN_THE_PATH = {"resourceArn"}
 
 # Members that are not compared: they are refused whatever they contain.
@@ -45,8 +47,8 @@ def shape_in(annotation):
     """The wire shape that a member's type holds, if any."""
     if isinstance(annotation, type) and issubclass(annotation, WireModel):
         return annotation
-    inner = (shape_in(it) for it in get_args(annotation) if get_origin(annotation) is not Literal)
-    return next((it for it in inner if it is not None), None)
+    inner = (shape_in(arg) for arg in get_args(annotation) if get_origin(annotation) is not Literal)
+    return next((value for value in inner if value is not None), None)
 
 
 def structure_in(shape):
@@ -74,9 +76,11 @@ def pairs(ours, theirs, seen=()):
 
 
 def everything():
-    found = [it for name, ours in SHAPES.items() for it in pairs(ours, OPERATIONS[name].input_shape)]
+    found = [pair for name, ours in SHAPES.items() for pair in pairs(ours, OPERATIONS[name].input_shape)]
     pods = [
-        it for ours in (EksProperties, EksPropertiesOverride) for it in pairs(ours, SERVICE.shape_for(ours.__name__))
+        pair
+        for ours in (EksProperties, EksPropertiesOverride)
+        for pair in pairs(ours, SERVICE.shape_for(ours.__name__))
     ]
     return [*found, *pods]
 
@@ -147,7 +151,7 @@ def literals(annotation):
     if get_origin(annotation) is Literal:
         return set(get_args(annotation))
     if get_origin(annotation) in {Union, types.UnionType, list, Annotated}:
-        return set().union(*(literals(it) for it in get_args(annotation)))
+        return set().union(*(literals(arg) for arg in get_args(annotation)))
     return set()
 
 

@@ -21,12 +21,12 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     options.add_argument("--only", default="", help=f"groups of {','.join(GROUPS)}; empty: all")
     options.add_argument("--tiny", action="store_true", help="smallest numbers, to see that the groups run")
-    for it in fields(Scale):
-        options.add_argument(f"--{it.name.replace(chr(95), chr(45))}", type=type(it.default))
+    for field in fields(Scale):
+        options.add_argument(f"--{field.name.replace(chr(95), chr(45))}", type=type(field.default))
     given = vars(options.parse_args())
-    chosen = [it for it in given.pop("only").split(",") if it] or list(GROUPS)
+    chosen = [part for part in given.pop("only").split(",") if part] or list(GROUPS)
     scale = TINY if given.pop("tiny") else Scale()
-    scale = replace(scale, **{name: it for name, it in given.items() if it is not None})
+    scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
     unknown = set(chosen) - set(GROUPS)
     if unknown:
         sys.exit(f"no such group: {', '.join(sorted(unknown))}")

@@ -129,7 +129,7 @@ def interleaved(
 ) -> tuple[Sequence[Baseline], Sequence[Measured]]:
     """Measure in the order A B A B, so that a slow machine slows down both. Returns both results of all pairs."""
     found = [(baseline(), measured()) for _ in range(pairs)]
-    return [it for it, _ in found], [it for _, it in found]
+    return [value for value, _ in found], [value for _, value in found]
 
 
 def compared(

@@ -86,15 +86,15 @@ def costs(service: Service, scale: Scale, read: Reader, name: str) -> Iterator[F
     yield Figure(
         name=f"% of a core, {load}",
         against="the same without them",
-        measured=[it.cpu for it in beside],
-        baseline=[it.cpu for it in without],
+        measured=[run.cpu for run in beside],
+        baseline=[run.cpu for run in without],
         goal=at_most_more(10),
     )
     yield Figure(
         name=f"ms of DescribeJobs, p99, {load}",
         against="the same without them",
-        measured=[it.describe for it in beside],
-        baseline=[it.describe for it in without],
+        measured=[value.describe for value in beside],
+        baseline=[value.describe for value in without],
         goal=at_most_more(5),
     )
     lives = partial(_lives, service, read, scale.lives)
@@ -162,6 +162,6 @@ def _lives(service: Service, read: Reader, number: int, *, readers: int) -> floa
 def _wait_until_idle(service: Service) -> None:
     end = time.monotonic() + PATIENCE
     with closing(Caller(service.url)) as call:
-        while any(sum(it["counts"].values()) for it in call("batchq/overview")["queues"]):
+        while any(sum(queue["counts"].values()) for queue in call("batchq/overview")["queues"]):
             assert time.monotonic() < end, "jobs do not end"
             time.sleep(0.02)

@@ -90,7 +90,9 @@ async def test_definitions_beyond_the_cache_are_found(catalog):
         for number in range(catalog_tables.MAX_CACHED + 10)
     ]
 
-    assert [await catalog.definitions.find(it.ref.name, None, caller=ADMIN) for it in made] == made
+    assert [
+        await catalog.definitions.find(other_definition.ref.name, None, caller=ADMIN) for other_definition in made
+    ] == made
 
 
 ADA = Caller(user="ada", account="team", lineage=("team", "lab", ROOT), operation="It")
@@ -103,7 +105,7 @@ REFUSED = "^User {} is not authorized to perform It: the job definition {} belon
 
 async def seen(catalog, caller):
     found = await catalog.definitions.page(name=None, status=None, limit=9, after=None, caller=caller)
-    return [str(it.ref) for it in found]
+    return [str(other_definition.ref) for other_definition in found]
 
 
 @pytest.mark.parametrize("other", [BOB, EVE], ids=["of the same account", "of another"])
@@ -118,10 +120,10 @@ async def test_a_name_belongs_to_its_first_owner(catalog, other):
 async def test_the_owner_of_a_name_stays_after_revisions_of_others(catalog):
     await catalog.definitions.register(definition(name="a"), caller=ADA)
 
-    revised = [await catalog.definitions.register(definition(name="a"), caller=it) for it in (ODA, CORA, ADA)]
+    revised = [await catalog.definitions.register(definition(name="a"), caller=caller) for caller in (ODA, CORA, ADA)]
 
-    assert {it.owner for it in revised} == {ADA.owner}
-    assert [it.ref.revision for it in revised] == [2, 3, 4]
+    assert {value.owner for value in revised} == {ADA.owner}
+    assert [other_definition.ref.revision for other_definition in revised] == [2, 3, 4]
 
 
 async def test_the_owner_of_a_name_stays_without_active_revisions(catalog, reopened):
@@ -135,7 +137,7 @@ async def test_the_owner_of_a_name_stays_without_active_revisions(catalog, reope
 
 
 async def test_of_two_concurrent_registrations_of_a_name_one_succeeds(catalog):
-    both = [catalog.definitions.register(definition(name="a"), caller=it) for it in (ADA, EVE)]
+    both = [catalog.definitions.register(definition(name="a"), caller=caller) for caller in (ADA, EVE)]
 
     first, second = await asyncio.gather(*both, return_exceptions=True)
 

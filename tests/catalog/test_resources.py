@@ -42,9 +42,11 @@ async def test_an_update_changes_only_the_given_members(catalog, reopened):
     await make_environment(catalog, "other")
     await make_queue(catalog, tags=(("k", "v"),))
 
-    await catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=500), caller=ADMIN)
+    await catalog.compute_environments.update(
+        "local", lambda other_environment: replace(other_environment, max_millicpus=500), caller=ADMIN
+    )
     await catalog.job_queues.update(
-        "default", lambda it: replace(it, state=State.DISABLED, environments=("other", "local")), caller=ADMIN
+        "default", lambda value: replace(value, state=State.DISABLED, environments=("other", "local")), caller=ADMIN
     )
 
     again = await reopened()
@@ -55,7 +57,7 @@ async def test_an_update_changes_only_the_given_members(catalog, reopened):
 async def test_each_change_is_published_once_it_is_saved(catalog, changed):
     await make_environment(catalog)
     await disabled_queue(catalog)
-    await catalog.job_queues.update("default", lambda it: replace(it, priority=2), caller=ADMIN)
+    await catalog.job_queues.update("default", lambda value: replace(value, priority=2), caller=ADMIN)
     await catalog.job_queues.delete("default", caller=ADMIN)
 
     assert changed.count == 4
@@ -68,7 +70,9 @@ async def test_a_change_that_the_store_refuses_has_no_effect(catalog, store, cha
     before = changed.count
 
     with pytest.raises(StoreFailed):
-        await catalog.compute_environments.update("local", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+        await catalog.compute_environments.update(
+            "local", lambda value: replace(value, state=State.DISABLED), caller=ADMIN
+        )
     with pytest.raises(StoreFailed):
         await catalog.job_queues.delete("default", caller=ADMIN)
     with pytest.raises(StoreFailed):
@@ -181,7 +185,7 @@ async def test_fifty_tags_are_the_maximum(catalog):
         await make_environment(catalog, "other", tags=MANY_TAGS)
     await catalog.compute_environments.tag("local", (("key0", "changed"),), caller=ADMIN)
 
-    assert {name: len(it.tags) for name, it in catalog.environments.items()} == {"local": 50}
+    assert {name: len(value.tags) for name, value in catalog.environments.items()} == {"local": 50}
 
 
 # ------------------------------------------------------------------------------------------------------ the first start
@@ -198,7 +202,7 @@ async def test_the_first_start_creates_an_environment_and_a_queue(catalog):
 
 async def test_deleted_defaults_are_not_created_again(catalog, reopened):
     await catalog.install_defaults(max_millicpus=1000)
-    await catalog.job_queues.update("default", lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await catalog.job_queues.update("default", lambda value: replace(value, state=State.DISABLED), caller=ADMIN)
     await catalog.job_queues.delete("default", caller=ADMIN)
 
     again = await reopened()
@@ -222,7 +226,7 @@ async def test_an_interrupted_first_start_is_completed(catalog, reopened):
 
 
 def weights(*identifiers):
-    return tuple(ShareWeight(identifier=it) for it in identifiers)
+    return tuple(ShareWeight(identifier=identifier) for identifier in identifiers)
 
 
 def overlap(one, other):
@@ -253,10 +257,10 @@ async def fair_queue(catalog):
 async def test_the_policy_of_a_queue_can_be_replaced_and_not_removed(catalog, fair_queue):
     await make_policy(catalog, "other")
 
-    await catalog.job_queues.update("default", lambda it: replace(it, policy="other"), caller=ADMIN)
+    await catalog.job_queues.update("default", lambda value: replace(value, policy="other"), caller=ADMIN)
     with pytest.raises(Invalid, match="cannot be removed"):
-        await catalog.job_queues.update("default", lambda it: replace(it, policy=None), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda other_value: replace(other_value, policy=None), caller=ADMIN)
     with pytest.raises(NotFound):
-        await catalog.job_queues.update("default", lambda it: replace(it, policy="nothing"), caller=ADMIN)
+        await catalog.job_queues.update("default", lambda one_value: replace(one_value, policy="nothing"), caller=ADMIN)
 
     assert catalog.queues["default"] == replace(fair_queue, policy="other")

@@ -173,7 +173,7 @@ def machine_list(*rows, counts=None, **more):
     engine = {"state": "OK", "sentence": "Docker answers."}
     return {
         "machines": list(rows),
-        "counts": counts or {it: states.count(it) for it in states},
+        "counts": counts or {state: states.count(state) for state in states},
         "engine": engine,
     } | more
 

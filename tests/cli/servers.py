@@ -111,17 +111,17 @@ class NativeServer(ScriptedServer):
         return self.json(request, await response if isawaitable(response) else response)
 
     def _page(self, content):
-        matching = [it for it in self.rows if self._matches(it, content)]
+        matching = [other_row for other_row in self.rows if self._matches(other_row, content)]
         start = int(content.get("nextToken", 0))
         end = start + min(self.page_size, content["maxResults"])
         page = {"jobs": matching[start:end], "complete": end >= len(matching)}
         return page if page["complete"] else page | {"nextToken": str(end), "searchedBackTo": AT - DAY}
 
-    def _matches(self, it, content):
+    def _matches(self, other_job, content):
         return (
-            it["jobId"].startswith(content.get("idPrefix", ""))
-            and ("jobNames" not in content or it["jobName"] in content["jobNames"])
-            and ("jobStatuses" not in content or it["status"] in content["jobStatuses"])
+            other_job["jobId"].startswith(content.get("idPrefix", ""))
+            and ("jobNames" not in content or other_job["jobName"] in content["jobNames"])
+            and ("jobStatuses" not in content or other_job["status"] in content["jobStatuses"])
         )
 
 
@@ -154,7 +154,7 @@ class StopServer(ScriptedServer):
         if self.refuses:
             status, message = self.refuses
             return web.json_response({"message": message}, status=status)
-        counts = {it["outcome"]: 1 for it in self.jobs}
+        counts = {other_job["outcome"]: 1 for other_job in self.jobs}
         lines = [*self.jobs, {"counts": counts, "dryRun": content["dryRun"]}]
         answer = self.lines(lines).encode() if self.answer is None else self.answer
         if self.breaks_off or self.holds_after is not None:
@@ -273,7 +273,7 @@ class JobServer(ScriptedServer):
         number, after = int(request.query["attempt"]), int(request.query.get("after", 0))
         found = self.output.get(number, [])[after : after + 2]
         over = after + len(found) >= len(self.output.get(number, []))
-        lines = [{"at": 0, "message": it} for it in found]
+        lines = [{"at": 0, "message": value} for value in found]
         return self.json(request, {"lines": lines, "next": str(after + len(found)), "over": over})
 
     async def _why(self, request):

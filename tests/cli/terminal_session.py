@@ -33,7 +33,7 @@ def play(command: list[str], steps: list[list[str]], columns: int) -> dict[str, 
     screen = pyte.Screen(columns, ROWS)
     pyte.Stream(screen).feed(text)
     colors = {cell.fg for row in screen.buffer.values() for cell in row.values()}
-    lines = [it.rstrip() for it in screen.display if it.strip()]
+    lines = [text.rstrip() for text in screen.display if text.strip()]
     return {"status": child.exitstatus, "output": text, "screen": lines, "colors": sorted(colors)}
 
 

@@ -71,8 +71,8 @@ def anothers():
         roots, data = Path(place) / "roots-file", Path(place) / "home" / "data"
         roots.write_text("root's")
         data.mkdir(parents=True)
-        for it in (data, data.parent):
-            os.chown(it, UNPRIVILEGED, UNPRIVILEGED)
+        for value in (data, data.parent):
+            os.chown(value, UNPRIVILEGED, UNPRIVILEGED)
         yield data, roots
 
 
@@ -82,8 +82,14 @@ def test_files_that_root_creates_belong_to_the_owner_of_the_data(anothers, capsy
 
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 0
 
-    assert {it.name for it in data.iterdir()} > {"keys.json", "keys.lock", "accounts.lock", "audit.log", "audit.lock"}
-    assert {it.stat().st_uid for it in data.iterdir()} == {UNPRIVILEGED}
+    assert {path.name for path in data.iterdir()} > {
+        "keys.json",
+        "keys.lock",
+        "accounts.lock",
+        "audit.log",
+        "audit.lock",
+    }
+    assert {path.stat().st_uid for path in data.iterdir()} == {UNPRIVILEGED}
     assert os.geteuid() == 0
 
 
@@ -121,7 +127,7 @@ def test_a_symlink_of_another_user_is_followed_with_that_users_rights(anothers, 
     os.lchown(data, UNPRIVILEGED, UNPRIVILEGED)
 
     assert main(["key", "create", "--user", "ada", "--data", str(data)]) == 1
-    assert sorted(it.name for it in roots.parent.iterdir()) == ["home", "roots-file"]
+    assert sorted(path.name for path in roots.parent.iterdir()) == ["home", "roots-file"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[1]", '[{"id": "a", "secret": "a secret"}]'])

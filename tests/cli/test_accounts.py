@@ -181,7 +181,7 @@ def test_a_new_user_does_not_inherit_the_keys_of_a_deleted_user_of_that_name(gro
     batchq("user", "delete", "ada")
     batchq("user", "add", "ada", "--account", "team")
 
-    assert [it.user for it in AccessKeyFile(data).all()] == ["amy"]
+    assert [record.user for record in AccessKeyFile(data).all()] == ["amy"]
 
 
 def test_the_number_of_keys_of_a_user_is_limited(group, data, batchq, refused):
@@ -194,7 +194,7 @@ def test_the_number_of_keys_of_a_user_is_limited(group, data, batchq, refused):
 
 @pytest.mark.fault("SE14")
 def test_files_are_private_and_not_used_once_others_may_write_them(group, data, capsys):
-    assert {stat.S_IMODE(it.stat().st_mode) for it in data.iterdir()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in data.iterdir()} == {0o600}
 
     (data / "accounts.json").chmod(0o620)
 
@@ -209,14 +209,14 @@ def add_users(number):
 
 @pytest.mark.process
 def test_processes_that_write_at_the_same_time_lose_no_change(group, data):
-    workers = [multiprocessing.get_context("spawn").Process(target=add_users, args=(it,)) for it in range(3)]
+    workers = [multiprocessing.get_context("spawn").Process(target=add_users, args=(index,)) for index in range(3)]
     for each in workers:
         each.start()
     for each in workers:
         each.join()
 
     assert len(AccountsFile(data).load().users) == 3 + 30
-    assert sum(it.record.operation == "CreateUser" for it in Journal(data).read()[0]) == 2 + 30
+    assert sum(entry.record.operation == "CreateUser" for entry in Journal(data).read()[0]) == 2 + 30
 
 
 def test_each_change_has_an_audit_record_and_a_refused_one_has_none(group, data, batchq, refused):
@@ -224,7 +224,7 @@ def test_each_change_has_an_audit_record_and_a_refused_one_has_none(group, data,
     batchq("user", "delete", "ada")
 
     records, _ = Journal(data).read()
-    assert [(it.record.operation, it.record.resource) for it in records[1:]] == [
+    assert [(record.record.operation, record.record.resource) for record in records[1:]] == [
         ("CreateAccount", "account/lab"),
         ("CreateAccount", "account/team"),
         ("CreateUser", "user/cora"),
@@ -232,7 +232,7 @@ def test_each_change_has_an_audit_record_and_a_refused_one_has_none(group, data,
         ("DeleteUser", "user/ada"),
     ]
     assert records[0].record.resource.startswith("key/BQIA")
-    assert len({it.entry_id for it in records}) == len(records)
+    assert len({record.entry_id for record in records}) == len(records)
 
 
 def test_a_change_without_an_audit_record_is_not_made(group, data, refused):
@@ -256,7 +256,9 @@ def test_an_incomplete_audit_record_is_skipped(group, data, batchq):
     assert records[-1].record.resource == "user/eve"
 
 
-@pytest.mark.parametrize("server", [("--url", "http://127.0.0.1:1"), ("--config", "lab.toml")], ids=lambda it: it[0])
+@pytest.mark.parametrize(
+    "server", [("--url", "http://127.0.0.1:1"), ("--config", "lab.toml")], ids=lambda pair: pair[0]
+)
 @pytest.mark.parametrize("command", [("user", "list"), ("audit",)], ids=" ".join)
 def test_flags_that_name_both_files_and_a_server_are_refused(data, capsys, command, server):
     assert main([*command, "--data", str(data), *server]) == 2
@@ -280,7 +282,9 @@ def test_a_recorded_change_that_cannot_be_written_is_recorded_as_failed(group, d
 
     assert "ada" in AccountsFile(data).load().users
     assert "keys.json" in capsys.readouterr().err
-    assert [(it.record.operation, it.record.resource, it.record.outcome) for it in Journal(data).read()[0][-2:]] == [
+    assert [
+        (entry.record.operation, entry.record.resource, entry.record.outcome) for entry in Journal(data).read()[0][-2:]
+    ] == [
         ("DeleteUser", "user/ada", "done"),
         ("DeleteUser", "user/ada", "failed"),
     ]

@@ -79,7 +79,7 @@ def catalog(native):
             ["night\tDISABLED\t5\t0\t0\tlocal\t", "default\tENABLED\t1\t3\t4\tlocal\tneeds 4 vCPUs, 1.5 of 8 are free"],
         ),
         (["env", "list"], ["local\tENABLED\t6.5/8\t512/1024\t0/0\tVALID"]),
-        (["def", "list"], [f"{it}\tcontainer\t2\t64\tbusybox\techo hi" for it in ("a:2", "b:1")]),
+        (["def", "list"], [f"{text}\tcontainer\t2\t64\tbusybox\techo hi" for text in ("a:2", "b:1")]),
         (["resource", "list"], ["licence\tREPLENISHABLE\t1\t4"]),
         (
             ["resource", "show", "licence"],
@@ -96,7 +96,7 @@ async def test_a_line_for_each_resource_is_printed(catalog, capsys, words, lines
 async def test_show_prints_a_definition_in_words(catalog, capsys):
     assert await batchq("def", "show", "a") == 0
 
-    fields = dict(it.split("\t") for it in capsys.readouterr().out.splitlines())
+    fields = dict(line.split("\t") for line in capsys.readouterr().out.splitlines())
     assert fields == {
         "definition": "a:2",
         "state": "ACTIVE",

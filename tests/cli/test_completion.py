@@ -57,7 +57,7 @@ def catalog(native):
     ]
     native.responses |= {
         "/v1/describejobqueues": {
-            "jobQueues": [{"jobQueueName": it, "state": "ENABLED", "priority": 1} for it in ("default", "gpu")]
+            "jobQueues": [{"jobQueueName": name, "state": "ENABLED", "priority": 1} for name in ("default", "gpu")]
         },
         "/v1/describejobdefinitions": {"jobDefinitions": [{"jobDefinitionName": "train", "revision": 1}]},
     }

@@ -23,7 +23,7 @@ def test_a_problem_is_a_line_and_exit_status_1(no_engine, tmp_path, capsys):
 
     lines = capsys.readouterr().out.splitlines()
     assert status == 1
-    assert [it.split()[0] for it in lines] == ["problem", "ok", "ok", "ok"]
+    assert [line.split()[0] for line in lines] == ["problem", "ok", "ok", "ok"]
     assert lines[0].split()[1] == "engine:"
     assert list(tmp_path.iterdir()) == []
 
@@ -59,8 +59,8 @@ def test_a_simulated_server_has_no_problem_without_an_engine(no_engine, tmp_path
         status, lines = doctor(service)
 
     assert status == 0, lines
-    assert any(f"in use by a server (pid {service.process.pid})" in it for it in lines)
-    assert any(f"responds at {service.url}: ok" in it for it in lines)
+    assert any(f"in use by a server (pid {service.process.pid})" in line for line in lines)
+    assert any(f"responds at {service.url}: ok" in line for line in lines)
 
 
 @pytest.mark.docker
@@ -76,8 +76,8 @@ def test_a_server_with_docker_and_its_job_have_no_problem(tmp_path):
         batch.terminate_job(jobId=job, reason="seen")
         reaches(batch, job, "FAILED")
     assert status == 0, lines
-    assert any("jobs: 1 running, none stuck" in it for it in lines)
-    assert any("containers: 1 of this instance exist" in it for it in lines)
+    assert any("jobs: 1 running, none stuck" in line for line in lines)
+    assert any("containers: 1 of this instance exist" in line for line in lines)
     service.remove_containers()
 
 

@@ -36,7 +36,7 @@ class Feed:
     def __call__(self, query):
         self.queries.append(query)
         after = int(query.get("after", 0))
-        found = [it for it in self.stored if it["number"] > after][: self.page]
+        found = [value for value in self.stored if value["number"] > after][: self.page]
         return {"events": found, "next": found[-1]["number"] if found else after, "gap": after < self.gap_below}
 
 
@@ -55,8 +55,8 @@ async def test_a_pipe_gets_every_stored_event_as_one_json_line(serve, capsys):
 
     assert await batchq("events") == 0
 
-    assert [json.loads(it) for it in capsys.readouterr().out.splitlines()] == list(feed.stored)
-    assert [it.get("after") for it in feed.queries] == ["0", "2", "4", "5"]
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == list(feed.stored)
+    assert [query.get("after") for query in feed.queries] == ["0", "2", "4", "5"]
 
 
 async def test_events_after_a_number_are_printed(serve, capsys):
@@ -64,7 +64,7 @@ async def test_events_after_a_number_are_printed(serve, capsys):
 
     assert await batchq("events", "--from", "3") == 0
 
-    assert [json.loads(it)["number"] for it in capsys.readouterr().out.splitlines()] == [4, 5]
+    assert [json.loads(line)["number"] for line in capsys.readouterr().out.splitlines()] == [4, 5]
 
 
 async def test_filters_are_sent(serve):
@@ -108,7 +108,7 @@ async def test_following_begins_now_and_waits(serve, monkeypatch):
     monkeypatch.setattr(events, "_pages", first_three)
 
     assert await batchq("events", "-f") == 0
-    assert [(it.get("after"), it["wait"]) for it in feed.queries] == [(None, "20"), ("0", "20"), ("0", "20")]
+    assert [(query.get("after"), query["wait"]) for query in feed.queries] == [(None, "20"), ("0", "20"), ("0", "20")]
 
 
 @pytest.mark.parametrize("words", [["--from", "x"], ["--from", "-1"], ["-t", "DONE"], ["-q", "a,,b"]])

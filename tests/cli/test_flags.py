@@ -66,7 +66,7 @@ async def test_top_shows_the_selected_jobs(native):
 
     await batchq("top", "-q", "gpu")
 
-    assert {it["jobQueues"][0] for it in native.listed} == {"gpu"}
+    assert {request["jobQueues"][0] for request in native.listed} == {"gpu"}
 
 
 @pytest.mark.parametrize("command", ["hold", "pause", "release", "resume", "logs"])
@@ -80,9 +80,9 @@ async def test_a_command_without_a_job_or_a_filter_changes_nothing(native, capsy
 @pytest.mark.parametrize(("answer", "status", "requested"), [("n\n", 1, 0), ("y\n", 0, 21)])
 async def test_many_jobs_of_a_filter_are_confirmed(native, monkeypatch, answer, status, requested):
     native.rows = [row(jobId=f"{number:08x}-0000-4000-8000-000000000000", status="RUNNABLE") for number in range(21)]
-    for it in native.rows:
-        held = {name: it[name] for name in ("jobId", "jobName", "status")}
-        native.responses[f"/v1/batchq/jobs/{it['jobId']}/hold"] = held
+    for other_row in native.rows:
+        held = {name: other_row[name] for name in ("jobId", "jobName", "status")}
+        native.responses[f"/v1/batchq/jobs/{other_row['jobId']}/hold"] = held
     monkeypatch.setattr(job_holds, "can_ask", lambda: True)
     monkeypatch.setattr(sys, "stdin", StringIO(answer))
 

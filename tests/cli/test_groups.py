@@ -51,7 +51,7 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
     last = await console.describe(ids[-1])
     assert last["parameters"] == {"lr": "0.01", "seed": "3"}
     assert last["container"]["command"] == ["fit", "0.01"]
-    variables = {it["name"]: it["value"] for it in last["container"]["environment"]}
+    variables = {item["name"]: item["value"] for item in last["container"]["environment"]}
     assert (variables["lr"], variables["seed"]) == ("0.01", "3")
 
 

@@ -25,7 +25,7 @@ async def test_show_prints_a_detail_a_line_into_a_pipe(native, capsys):
 
     assert await batchq("show", JOB) == 0
 
-    lines = [it.split("\t", 1) for it in capsys.readouterr().out.splitlines()]
+    lines = [line.split("\t", 1) for line in capsys.readouterr().out.splitlines()]
     fields = dict(lines)
     assert [label for label, _ in lines][:3] == ["name", "state", "why"]
     assert fields["why"] == "exit code 137: OutOfMemoryError: Container killed due to memory usage"
@@ -88,7 +88,7 @@ async def test_show_escapes_control_characters(native, capsys):
 
     assert await batchq("show", JOB) == 0
 
-    assert all(it.isprintable() for it in capsys.readouterr().out.replace("\t", "").splitlines())
+    assert all(line.isprintable() for line in capsys.readouterr().out.replace("\t", "").splitlines())
 
 
 async def test_show_as_json_is_the_response(native, capsys):
@@ -129,7 +129,7 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
 
     assert await batchq("history", JOB) == 0
 
-    lines = [it.split("\t")[1:] for it in capsys.readouterr().out.splitlines()]
+    lines = [line.split("\t")[1:] for line in capsys.readouterr().out.splitlines()]
     assert lines.pop(1)[-1].startswith("cancelled by cora at ")
     assert lines == [
         ["SUBMITTED", "1 min 30 s", "", ""],

@@ -18,7 +18,7 @@ def log(*messages, page=2, over=True):
     """A log of these lines, `page` lines a response. `over` is false until all were read."""
 
     def respond(query):
-        lines = [{"at": 1_795_000_000_000 + number, "message": it} for number, it in enumerate(messages)]
+        lines = [{"at": 1_795_000_000_000 + number, "message": message} for number, message in enumerate(messages)]
         start = int(query["after"]) if "after" in query else max(0, len(lines) - int(query.get("tail", len(lines))))
         end = min(start + page, len(lines))
         return {"lines": lines[start:end], "next": str(end), "over": over and end == len(lines)}
@@ -117,7 +117,7 @@ async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
 async def test_lines_of_several_jobs_have_their_names(native, capsys, follow):
     sim = job_id("77ab01c9")
     native.rows = [row(), row("sim", jobId=sim)]
-    native.responses |= {f"/v1/batchq/jobs/{it}/log": log(f"of {it[:8]}", "end") for it in (JOB, sim)}
+    native.responses |= {f"/v1/batchq/jobs/{value}/log": log(f"of {value[:8]}", "end") for value in (JOB, sim)}
 
     assert await batchq("logs", "train", "sim", *follow) == 0
 

@@ -117,7 +117,7 @@ async def test_the_summary_of_several_jobs_counts_the_children_of_arrays(native,
     ],
 )
 async def test_the_status_for_several_jobs(native, states, flags, status):
-    native.rows = [row(status=it, jobId=job) for it, job in zip(states, [JOB, OTHER], strict=True)]
+    native.rows = [row(status=other_status, jobId=job) for other_status, job in zip(states, [JOB, OTHER], strict=True)]
 
     assert await batchq("wait", JOB, OTHER, *flags) == status
 

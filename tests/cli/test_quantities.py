@@ -32,7 +32,7 @@ def test_a_quantity_has_a_value(parse, text, value):
 
 
 @pytest.mark.parametrize(
-    ("parse", "text", "error"), [(parse, it, error) for parse, texts, error in REFUSED for it in texts]
+    ("parse", "text", "error"), [(parse, text, error) for parse, texts, error in REFUSED for text in texts]
 )
 def test_another_text_is_refused_with_examples(parse, text, error):
     with pytest.raises(ArgumentTypeError, match=error):

@@ -73,7 +73,7 @@ async def test_a_job_that_no_environment_can_hold_is_run_with_a_warning(job_serv
     assert f"batchq: warning: {job_server.warning}" in err
 
 
-@pytest.mark.parametrize(("end", "status", "text"), ENDS, ids=lambda it: str(it)[:20])
+@pytest.mark.parametrize(("end", "status", "text"), ENDS, ids=lambda case: str(case)[:20])
 async def test_the_exit_status_is_that_of_the_job(job_server, end, status, text):
     job_server.states = [end]
 
@@ -83,7 +83,7 @@ async def test_the_exit_status_is_that_of_the_job(job_server, end, status, text)
 async def batchq_run(job_server):
     """The status and the last line about the job."""
     status, _, err = await run()
-    about = [it.removeprefix("batchq: ") for it in err if not it.startswith("batchq: again")]
+    about = [text.removeprefix("batchq: ") for text in err if not text.startswith("batchq: again")]
     return status, about[-1]
 
 
@@ -196,7 +196,7 @@ async def test_submit_with_wait_prints_the_id_and_no_output(job_server):
     assert err[-2] == "batchq: train FAILED after 3 s: exit code 3: Essential container in task exited"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda it: it.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda item: item.name)
 @pytest.mark.parametrize("stops", [False, True], ids=["leaves", "stops"])
 async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stops):
     job_server.states = [state("RUNNABLE")]

@@ -155,7 +155,7 @@ async def test_handles_of_jobs_are_sent_as_complete_ids(native, command, handles
     stops = [
         content for _, path, content in native.requests if path in ("/v1/batchq/canceljobs", "/v1/batchq/terminatejobs")
     ]
-    assert [it["jobs"] for it in stops] == [ids]
+    assert [stop["jobs"] for stop in stops] == [ids]
 
 
 LISTED = f"{ARRAY}:1\n{GANG}\n"

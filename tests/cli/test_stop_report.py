@@ -129,7 +129,7 @@ async def test_json_prints_the_whole_response(server, capsys, jobs):
 
     await batchq("cancel", ARRAY, "-o", "json")
 
-    counts = {it["outcome"]: 1 for it in jobs}
+    counts = {other_job["outcome"]: 1 for other_job in jobs}
     assert json.loads(capsys.readouterr().out) == {"jobs": jobs, "counts": counts, "dryRun": False}
 
 
@@ -147,7 +147,7 @@ async def test_control_characters_in_a_job_name_are_escaped(server, capsys):
 
     await batchq("cancel", ARRAY)
 
-    assert all(it.isprintable() for it in capsys.readouterr().out.splitlines())
+    assert all(line.isprintable() for line in capsys.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize(("http", "status"), [(400, 2), (403, 2), (413, 2), (429, 3), (500, 3), (503, 3)])

@@ -28,7 +28,7 @@ def planned(capsys):
         printed = capsys.readouterr()
         assert printed.err == "batchq: dry run: nothing is submitted\n"
         *definitions, job = map(json.loads, printed.out.splitlines())
-        return [it["registerJobDefinition"] for it in definitions], job["submitJob"]
+        return [definition["registerJobDefinition"] for definition in definitions], job["submitJob"]
 
     return dry_run
 
@@ -149,7 +149,7 @@ def test_environment_comes_from_a_file_and_from_the_shell(planned, folder, monke
 
     _, job = planned("a", "--env-file", "env", "-e", "A=3")
 
-    assert {it["name"]: it["value"] for it in job["containerOverrides"]["environment"]} == {
+    assert {item["name"]: item["value"] for item in job["containerOverrides"]["environment"]} == {
         "A": "3",
         "B": "x y",
         "TOKEN": "t=1",
@@ -198,7 +198,7 @@ def test_the_first_line_of_a_script_names_its_interpreter(planned, folder, name,
 
     _, job = planned(name, "-d", "any")
 
-    assert job["containerOverrides"]["command"] == [first if it == "TEXT" else it for it in interpreter]
+    assert job["containerOverrides"]["command"] == [first if value == "TEXT" else value for value in interpreter]
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ async def test_a_terminal_without_colours_gets_none(native, environment):
 
 async def test_the_output_of_a_job_does_not_drive_the_terminal(native):
     native.rows = [row()]
-    lines = [{"at": 0, "message": it} for it in ("one", "\x1b[2J\x1b[1;1Hforged", "\x1b[32mgreen\x1b[0m")]
+    lines = [{"at": 0, "message": text} for text in ("one", "\x1b[2J\x1b[1;1Hforged", "\x1b[32mgreen\x1b[0m")]
     native.responses[f"/v1/batchq/jobs/{job_id('8f2c51a7')}/log"] = {"lines": lines, "next": "3", "over": True}
 
     shown = await batchq("logs", "train")
@@ -150,7 +150,7 @@ async def test_many_jobs_are_stopped_after_a_confirmation(crowd):
     assert second == {
         "jobStatuses": [*Status],
         "dryRun": False,
-        "jobs": [it["jobId"] for it in crowd.jobs],
+        "jobs": [other_job["jobId"] for other_job in crowd.jobs],
     }
 
 

@@ -35,13 +35,13 @@ def ensure_clients_image() -> str:
             files, loaded = image_files()
             settings = [*environment(loaded), f"LABEL {LABEL}={made_of}", 'CMD ["bash"]']
             name, tag = NAME.split(":")
-            content = file_system(engine, [(it, str(it)) for it in (*files, *loaded)], links=python_links(files))
+            content = file_system(engine, [(path, str(path)) for path in (*files, *loaded)], links=python_links(files))
             engine.api.import_image_from_data(content, repository=name, tag=tag, changes=settings)
     return NAME
 
 
 def environment(loaded: list[Path]) -> list[str]:
-    folders = ":".join(sorted({str(it.parent) for it in loaded}))
+    folders = ":".join(sorted({str(path.parent) for path in loaded}))
     # pip has no index; the wheels that jobs install are in the image.
     pip = f"PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_FIND_LINKS={WHEELS}"
     return [f"ENV PATH={BIN}:/bin:/usr/bin LD_LIBRARY_PATH={folders} HOME=/tmp LANG=C.UTF-8 {pip}"]
@@ -52,11 +52,13 @@ def image_files() -> tuple[list[Path], list[Path]]:
     program = "import sys, sysconfig; print(sys._base_executable, sysconfig.get_paths()['stdlib'])"
     executable, standard = output_of(BIN / "python", "-c", program).split()
     python = Path(executable).resolve()
-    engines = [Path(it) for it in json.loads(output_of(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
-    library = [it for it in Path(standard).rglob("*") if "site-packages" not in it.parts]
-    own = sorted({it for it in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if is_needed(it)})
-    binaries = [python, *TOOLS, *(it for it in own if ".so" in it.suffixes)]
-    loaded = [it for it in shared_libraries(binaries) if not it.is_relative_to(INSTALLED)]
+    engines = [Path(load) for load in json.loads(output_of(BIN / "python", PROGRAMS / "files_of.py", *ENGINES))]
+    library = [path for path in Path(standard).rglob("*") if "site-packages" not in path.parts]
+    own = sorted(
+        {engine for engine in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if is_needed(engine)}
+    )
+    binaries = [python, *TOOLS, *(value for value in own if ".so" in value.suffixes)]
+    loaded = [library for library in shared_libraries(binaries) if not library.is_relative_to(INSTALLED)]
     return [*own, python, *TOOLS, *([NAMES] if NAMES.exists() else [])], loaded
 
 
@@ -70,5 +72,5 @@ def is_needed(file: Path) -> bool:
 
 def python_links(files: list[Path]) -> list[tuple[Path, str]]:
     """The links of the environment to its interpreter."""
-    python = next(it for it in files if it.name.startswith("python3.") and it.parent.name == "bin")
+    python = next(path for path in files if path.name.startswith("python3.") and path.parent.name == "bin")
     return [(BIN / name, str(python)) for name in ("python", "python3", python.name)]

@@ -54,4 +54,6 @@ def test_miniwdl_leaves_no_active_definition_behind(miniwdl, client):
     miniwdl("you", status=0)
 
     (page,) = client.service.client().get_paginator("describe_job_definitions").paginate(status="ACTIVE")
-    assert [it for it in page["jobDefinitions"] if it["jobDefinitionName"].startswith("greet-")] == []
+    assert [
+        definition for definition in page["jobDefinitions"] if definition["jobDefinitionName"].startswith("greet-")
+    ] == []

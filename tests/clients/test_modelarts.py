@@ -67,14 +67,14 @@ def test_a_job_is_created_runs_and_is_terminated(sdk):
     assert answer["status"]["tasks"] == ["worker-0"]
     assert ["Running", "Running"] in running["seen"]
     assert running["answer"]["status"]["start_time"] > 0
-    assert [it["metadata"]["name"] for it in listed["answer"]["items"]] == ["terminated"]
+    assert [pod["metadata"]["name"] for pod in listed["answer"]["items"]] == ["terminated"]
     assert log["answer"]["content"].splitlines()[:1] == ["7 of 1: epochs"]
     assert (stopped["status"], stopped["answer"]["status"]["phase"]) == (202, "Terminating")
     assert reason(again) == NOT_TERMINABLE
     assert ended["seen"][-1] == ["Terminated", "Terminated"]
     assert ended["answer"]["status"]["duration"] > 0
     assert "Terminated by" in events["answer"]["events"][0]["message"]
-    names = [it["name"] for it in stages["answer"]["running_records"][0]["stages"]]
+    names = [stage["name"] for stage in stages["answer"]["running_records"][0]["stages"]]
     assert names == ["scheduling", "preparing", "running", "end"]
 
 
@@ -129,7 +129,7 @@ def test_each_node_of_a_job_is_a_task_with_its_index(sdk):
     )
 
     assert running["answer"]["status"]["tasks"] == ["worker-0", "worker-1"]
-    assert [it["answer"]["content"] for it in (first, second)] == ["0 of 2\n", "1 of 2\n"]
+    assert [value["answer"]["content"] for value in (first, second)] == ["0 of 2\n", "1 of 2\n"]
     assert stopped["answer"]["status"]["phase"] == "Terminating"
 
 
@@ -157,7 +157,7 @@ def test_refused_calls_have_the_vendors_codes(sdk):
 
     outcomes = sdk(*calls)
 
-    assert [reason(it)[:2] for it in outcomes if "error" in it] == [
+    assert [reason(outcome)[:2] for outcome in outcomes if "error" in outcome] == [
         (400, "ModelArts.2775"),
         (400, "ModelArts.2751"),
         (400, "ModelArts.2812"),
@@ -174,7 +174,7 @@ def test_refused_calls_have_the_vendors_codes(sdk):
         (400, "ModelArts.2790"),
         (400, "ModelArts.2858"),
     ]
-    assert all(it["error"]["request_id"] for it in outcomes if "error" in it)
+    assert all(outcome["error"]["request_id"] for outcome in outcomes if "error" in outcome)
 
 
 @pytest.mark.parametrize("variable", ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"])
@@ -208,6 +208,6 @@ def test_the_description_of_a_job_is_changed(sdk):
 
     assert changed["status"] == engines["status"] == flavors["status"] == 200
     assert flavors["answer"]["total_count"] == len(flavors["answer"]["flavors"]) > 0
-    assert {it["flavor_type"] for it in flavors["answer"]["flavors"]} == {"CPU"}
+    assert {flavor["flavor_type"] for flavor in flavors["answer"]["flavors"]} == {"CPU"}
     assert shown["answer"]["metadata"]["description"] == "another"
     assert engines["answer"]["total"] == 0

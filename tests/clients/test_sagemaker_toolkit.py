@@ -76,7 +76,7 @@ def test_the_toolkit_trains_on_two_instances_that_resolve_their_names(trained, b
     job, lines = trained("toolkit-trained", instances=2, lr="0.5")
 
     assert job["TrainingJobStatus"] == "Completed", (job, lines)
-    hosts = [f'hosts ["algo-1","algo-2"] host {it} lr 0.5' for it in ("algo-1", "algo-2")]
+    hosts = [f'hosts ["algo-1","algo-2"] host {name} lr 0.5' for name in ("algo-1", "algo-2")]
     assert {*hosts, f'channels ["code","train"] type {TYPE}'} <= set(lines)
     output = bucket / "out" / "toolkit-trained" / "output"
     assert (output / "model" / "weights").read_text() == "data"

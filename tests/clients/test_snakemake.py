@@ -78,7 +78,7 @@ def test_snakemake_runs_a_rule_as_a_job_and_has_its_output(snakemake, storage, c
     assert storage.Object("written.txt").get()["Body"].read() == b"from a job\n"
     batch = client.service.client()
     listed = batch.list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["snakejob-writes-*"]}])
-    assert [it["status"] for it in listed["jobSummaryList"]] == ["SUCCEEDED"]
+    assert [job["status"] for job in listed["jobSummaryList"]] == ["SUCCEEDED"]
 
 
 def test_snakemake_tells_why_a_rule_failed_and_leaves_no_definition(snakemake, client):
@@ -86,4 +86,6 @@ def test_snakemake_tells_why_a_rule_failed_and_leaves_no_definition(snakemake, c
 
     assert "AWS Batch job failed. Code: 1, Msg: Essential container in task exited" in done.stderr
     active = client.service.client().describe_job_definitions(status="ACTIVE")["jobDefinitions"]
-    assert [it for it in active if it["jobDefinitionName"].startswith("snakejob-def-fails")] == []
+    assert [
+        definition for definition in active if definition["jobDefinitionName"].startswith("snakejob-def-fails")
+    ] == []

@@ -10,8 +10,8 @@ from tests.support.docker_api import docker_api
 
 @pytest.fixture
 async def runtime(docker_engine):
-    async with docker_runtime(docker_engine) as it:
-        yield it
+    async with docker_runtime(docker_engine) as spec:
+        yield spec
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def launch(*allowances, **members):
 
 
 def made(*, user="", sources=(), **host):
-    mounts = [{"Type": "bind", "Source": it} for it in sources]
+    mounts = [{"Type": "bind", "Source": source} for source in sources]
     return {"Config": {"User": user}, "HostConfig": {"Mounts": mounts or None} | host}
 
 
@@ -142,7 +142,9 @@ def logs_to(allowances, address, network=Network.SHARED):
 def answers(monkeypatch):
     """What names are resolved to."""
     addresses = []
-    monkeypatch.setattr(admission, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (it, 0)) for it in addresses])
+    monkeypatch.setattr(
+        admission, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (address, 0)) for address in addresses]
+    )
     return addresses
 
 

@@ -94,7 +94,7 @@ async def test_a_name_that_machines_of_two_engines_have_is_used_once(runtime, ca
 
     machines = await runtime.machines()
 
-    assert [(it.name, it.engine) for it in machines] == [(LOCAL, HERE)]
+    assert [(machine.name, machine.engine) for machine in machines] == [(LOCAL, HERE)]
     assert "machine local of kubernetes is ignored" in caplog.text
 
 

@@ -61,7 +61,7 @@ def test_every_label_is_set_so_that_labels_of_the_image_have_no_effect():
     own = {"io.batchq.instance": "i1", "io.batchq.job": TAG.job_id, "io.batchq.attempt": "2"}
 
     assert config()["Labels"] == dict.fromkeys(CONTAINER_LABELS, "") | own
-    assert {it for it in vars(create_request).values() if str(it).startswith("io.batchq.")} == set(CONTAINER_LABELS)
+    assert {var for var in vars(create_request).values() if str(var).startswith("io.batchq.")} == set(CONTAINER_LABELS)
 
 
 @pytest.mark.parametrize("tag", [TAG, PART], ids=["whole attempt", "one of several containers"])
@@ -256,12 +256,12 @@ def test_the_runtime_of_a_container_is_requested(name, requested):
     ("logging", "secret", "stored"),
     [
         *(
-            (Logging(driver=it, options=(("awslogs-group", "g"),)), (), BOUNDED_LOG)
-            for it in (None, "awslogs", "json-file")
+            (Logging(driver=value, options=(("awslogs-group", "g"),)), (), BOUNDED_LOG)
+            for value in (None, "awslogs", "json-file")
         ),
         *(
-            (Logging(driver=it, options=(("tag", "t"),)), (), {"Type": it, "Config": {"tag": "t"}})
-            for it in ("syslog", "journald", "gelf", "fluentd", "splunk")
+            (Logging(driver=name, options=(("tag", "t"),)), (), {"Type": name, "Config": {"tag": "t"}})
+            for name in ("syslog", "journald", "gelf", "fluentd", "splunk")
         ),
         (
             Logging(driver="splunk", options=(("splunk-url", "u"),)),

@@ -49,37 +49,37 @@ def shell(*lines):
 
 
 async def test_after_a_restart_an_exited_container_is_not_started_again(runtime, docker_engine):
-    it = launch(QUICK)
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    before = await over(runtime, it.tag)
+    container = launch(QUICK)
+    await runtime.create(container)
+    await runtime.start(container.tag)
+    before = await over(runtime, container.tag)
 
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
-        assert (await again.create(it)).state is ContainerState.EXITED
-        await again.start(it.tag)
-        assert await again.inspect(it.tag) == before
-        assert await output(again, it.tag) == ["one"]
+        assert (await again.create(container)).state is ContainerState.EXITED
+        await again.start(container.tag)
+        assert await again.inspect(container.tag) == before
+        assert await output(again, container.tag) == ["one"]
 
 
 async def test_after_a_restart_a_created_container_is_started(runtime, docker_engine):
-    it = launch(QUICK)
-    await runtime.create(it)
+    container = launch(QUICK)
+    await runtime.create(container)
 
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as again:
-        assert (await again.create(it)).state is ContainerState.CREATED
-        await again.start(it.tag)
-        assert (await over(again, it.tag)).exit_code == 0
+        assert (await again.create(container)).state is ContainerState.CREATED
+        await again.start(container.tag)
+        assert (await over(again, container.tag)).exit_code == 0
 
 
 async def test_concurrent_creates_make_one_container(runtime, docker_engine):
-    it = launch()
+    container = launch()
     async with docker_runtime(docker_engine, instance=instance_of(runtime)) as other:
         # During a create the name is in use and the container does not exist yet: the call is repeated.
-        made = await asyncio.gather(*(until_answered(partial(each.create, it)) for each in [runtime, other] * 4))
+        made = await asyncio.gather(*(until_answered(partial(each.create, container)) for each in [runtime, other] * 4))
 
-        assert {it.state for it in made} == {ContainerState.CREATED}
-        assert len({it.container_id for it in made}) == 1
-        assert [found.tag for found in await runtime.survey()] == [it.tag]
+        assert {container.state for container in made} == {ContainerState.CREATED}
+        assert len({container.container_id for container in made}) == 1
+        assert [found.tag for found in await runtime.survey()] == [container.tag]
 
 
 # D3: a stop that races with a start
@@ -87,18 +87,20 @@ async def test_concurrent_creates_make_one_container(runtime, docker_engine):
 
 async def test_a_stop_during_a_start_is_delivered_or_reported_as_not_delivered(runtime):
     launches = [launch(LONG, init=True) for _ in range(12)]
-    for it in launches:
-        await runtime.create(it)
+    for other_launch in launches:
+        await runtime.create(other_launch)
 
     answers = [
-        await asyncio.gather(runtime.start(it.tag), runtime.signal_stop(it.tag), return_exceptions=True)
-        for it in launches
+        await asyncio.gather(
+            runtime.start(other_launch.tag), runtime.signal_stop(other_launch.tag), return_exceptions=True
+        )
+        for other_launch in launches
     ]
 
-    for it, (start, stop) in zip(launches, answers, strict=True):
+    for container, (start, stop) in zip(launches, answers, strict=True):
         assert start is None
         assert stop is None or isinstance(stop, ContainerGone)
-        assert (await runtime.inspect(it.tag)).started_at is not None
+        assert (await runtime.inspect(container.tag)).started_at is not None
 
 
 # D7: starts that fail
@@ -120,11 +122,11 @@ async def test_a_stop_during_a_start_is_delivered_or_reported_as_not_delivered(r
 @pytest.mark.fault("EN20", "EN21")
 async def test_a_failed_start_has_its_exit_code_and_the_engines_text(docker_engine, spec, code, certain, words):
     async with docker_runtime(docker_engine, policy=ServerPolicy(privileged=Privileged.ALLOW, volumes=())) as runtime:
-        it = launch(**spec)
-        await runtime.create(it)
+        container = launch(**spec)
+        await runtime.create(container)
 
         with pytest.raises(StartRefused, match=r"^CannotStartContainerError: ") as refused:
-            await runtime.start(it.tag)
+            await runtime.start(container.tag)
 
     assert refused.value.exit_code == code
     assert refused.value.certain is certain
@@ -133,23 +135,23 @@ async def test_a_failed_start_has_its_exit_code_and_the_engines_text(docker_engi
 
 @pytest.mark.fault("EN20")
 async def test_a_reason_is_not_longer_than_awss_maximum(runtime):
-    it = launch(command=("/" + "x" * 4000,))
-    await runtime.create(it)
+    container = launch(command=("/" + "x" * 4000,))
+    await runtime.create(container)
 
     with pytest.raises(StartRefused) as refused:
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert len(refused.value.reason) <= 1024
 
 
 async def test_a_temporarily_failed_start_can_be_repeated(runtime):
-    it = launch(user="no-such-user")
-    await runtime.create(it)
+    container = launch(user="no-such-user")
+    await runtime.create(container)
     with pytest.raises(StartRefused):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     with pytest.raises(StartRefused, match="no-such-user"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
 
 async def test_a_refused_create_is_reported(runtime):
@@ -174,14 +176,14 @@ async def test_a_container_has_the_runtime_of_the_server(docker_engine, engine):
 
 async def test_the_engines_socket_is_mounted_where_the_server_permits_it(docker_engine):
     mount = Mount(container_path="/var/run/docker.sock", host_path="/var/run/docker.sock")
-    it = launch(mounts=(mount,), command=shell("test -S /var/run/docker.sock && echo socket"))
+    container = launch(mounts=(mount,), command=shell("test -S /var/run/docker.sock && echo socket"))
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(), engine_socket=True)
 
     async with docker_runtime(docker_engine, policy=policy) as runtime:
-        assert await output_of(runtime, it) == ["socket"]
+        assert await output_of(runtime, container) == ["socket"]
     async with docker_runtime(docker_engine) as runtime:
         with pytest.raises(StartRefused, match="which no job may mount on this server"):
-            await runtime.create(replace(it, tag=new_tag()))
+            await runtime.create(replace(container, tag=new_tag()))
 
 
 # D9, D10, SP22: signals
@@ -248,11 +250,11 @@ async def test_a_container_removed_externally_is_absent(runtime, engine):
 @pytest.fixture
 def foreign(runtime, engine):
     """The launch of a container whose name is in use by a container of another client."""
-    it = launch()
-    name = named(runtime, it.tag)
+    container = launch()
+    name = named(runtime, container.tag)
     made = engine.create_container(IMAGE, ["sleep", "1000"], name=name, labels={"io.batchq.instance": "another"})
     engine.start(made["Id"])
-    yield it
+    yield container
     assert engine.inspect_container(made["Id"])["State"]["Status"] == "running"
     engine.remove_container(made["Id"], force=True)
 
@@ -305,12 +307,12 @@ async def test_lack_of_memory_in_a_child_process_is_not_the_containers(runtime):
 async def test_anonymous_volumes_are_removed_with_the_container(runtime, engine):
     mounts = (Mount(container_path="/scratch", host_path=None),)
     found = await ended(runtime, mounts=mounts, command=shell("echo x > /scratch/x"))
-    volumes = {it["Name"] for it in engine.inspect_container(named(runtime, found.tag))["Mounts"]}
+    volumes = {mount["Name"] for mount in engine.inspect_container(named(runtime, found.tag))["Mounts"]}
     assert len(volumes) == 1
 
     await runtime.remove(found.tag)
 
-    assert volumes.isdisjoint(it["Name"] for it in engine.volumes()["Volumes"] or [])
+    assert volumes.isdisjoint(volume["Name"] for volume in engine.volumes()["Volumes"] or [])
 
 
 @pytest.mark.parametrize(("read_only", "code"), [(False, 0), (True, 1)])
@@ -322,7 +324,7 @@ async def test_a_missing_host_path_of_a_mount_that_creates_it_is_mounted(docker_
         found = await ended(runtime, mounts=mounts, command=shell("echo hello > /out/it"))
 
     assert found.exit_code == code
-    assert [it.read_text() for it in folder.iterdir()] == ([] if read_only else ["hello\n"])
+    assert [path.read_text() for path in folder.iterdir()] == ([] if read_only else ["hello\n"])
 
 
 @pytest.mark.fault("SE09")
@@ -343,9 +345,9 @@ async def test_a_refused_request_creates_no_container(docker_engine, tmp_path):
 async def test_a_survey_never_fails_while_containers_come_and_go(runtime):
     async def come_and_go():
         for _ in range(10):
-            it = launch()
-            await runtime.create(it)
-            await runtime.remove(it.tag)
+            container = launch()
+            await runtime.create(container)
+            await runtime.remove(container.tag)
 
     async def survey():
         return [await runtime.survey() for _ in range(30)]
@@ -476,9 +478,9 @@ async def test_secret_options_reach_the_log_driver_and_nothing_else(docker_engin
         secret_options=(Secret(name="tag", value_from="DB"),),
     )
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
-        it = launch(logging=logging)
-        await runtime.create(it)
-        made = engine.inspect_container(named(runtime, it.tag))
+        container = launch(logging=logging)
+        await runtime.create(container)
+        made = engine.inspect_container(named(runtime, container.tag))
 
     assert made["HostConfig"]["LogConfig"]["Config"] == {"syslog-address": "udp://127.0.0.1:1", "tag": "s3cret"}
     assert "s3cret" not in str(made["Config"])

@@ -120,7 +120,7 @@ async def test_reports_before_the_end_of_the_stream_are_delivered(engine, tag):
         engine.stream.add(tag)
         engine.stream.close()
 
-        assert [it async for it in reports] == [DeathReport(tag=tag, found=None)]
+        assert [report async for report in reports] == [DeathReport(tag=tag, found=None)]
 
 
 async def test_an_outcome_after_the_subscription_is_still_recorded(engine, tag):

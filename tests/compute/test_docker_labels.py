@@ -42,15 +42,15 @@ def hostile(engine):
 @pytest.fixture
 async def runtime(docker_engine, hostile):
     """Its containers are removed before the image is."""
-    async with docker_runtime(docker_engine) as it:
-        yield it
+    async with docker_runtime(docker_engine) as spec:
+        yield spec
 
 
 async def test_labels_of_an_image_do_not_change_the_reported_job(runtime, hostile):
     tag = await started(runtime, image=hostile)
 
     assert (await over(runtime, tag)).exit_code == 0
-    assert [it.tag for it in await runtime.survey()] == [tag]
+    assert [container.tag for container in await runtime.survey()] == [tag]
 
 
 async def test_the_network_of_another_environment_stays_while_a_job_is_on_it(runtime, hostile, engine):

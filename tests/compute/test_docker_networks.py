@@ -39,8 +39,8 @@ ADDRESS = ("sh", "-c", "ip -4 -o addr show eth0 | awk '{print $4}'")
 
 @pytest.fixture
 async def shared(docker_engine):
-    async with docker_runtime(docker_engine, network=Network.SHARED) as it:
-        yield it
+    async with docker_runtime(docker_engine, network=Network.SHARED) as runtime:
+        yield runtime
 
 
 def shell(*lines):
@@ -83,7 +83,7 @@ async def test_jobs_of_an_environment_share_localhost(shared):
 async def test_jobs_of_an_environment_have_one_address_of_their_own(shared):
     first, second, elsewhere = launch(command=ADDRESS), launch(command=ADDRESS), launch(command=ADDRESS)
 
-    addresses = [await output_of(shared, it) for it in (first, second, replace(elsewhere, placed_on="elsewhere"))]
+    addresses = [await output_of(shared, value) for value in (first, second, replace(elsewhere, placed_on="elsewhere"))]
 
     assert addresses[0] == addresses[1] != addresses[2]
 
@@ -148,26 +148,26 @@ async def test_a_later_job_gets_a_new_pause_container(shared, engine):
     await launched(shared, launch(LONG))
     before = pause_container_of(engine, shared)["Id"]
     await dies(engine, shared)
-    it = launch(QUICK)
+    container = launch(QUICK)
 
-    await shared.create(it)
+    await shared.create(container)
     with pytest.raises(RuntimeUnknown, match="start"):
-        await shared.start(it.tag)
-    await shared.create(it)
-    await shared.start(it.tag)
+        await shared.start(container.tag)
+    await shared.create(container)
+    await shared.start(container.tag)
 
-    assert (await over(shared, it.tag)).exit_code == 0
+    assert (await over(shared, container.tag)).exit_code == 0
     assert pause_container_of(engine, shared)["Id"] != before
 
 
 async def test_a_started_container_is_never_created_again(shared, engine):
-    it = launch(QUICK)
-    made = await shared.create(it)
-    await shared.start(it.tag)
-    await over(shared, it.tag)
+    container = launch(QUICK)
+    made = await shared.create(container)
+    await shared.start(container.tag)
+    await over(shared, container.tag)
     engine.remove_container(pause_container_of(engine, shared)["Id"], force=True)
 
-    again = await shared.create(replace(it, container_id=made.container_id))
+    again = await shared.create(replace(container, container_id=made.container_id))
 
     assert (again.container_id, again.state) == (made.container_id, ContainerState.EXITED)
 
@@ -175,9 +175,9 @@ async def test_a_started_container_is_never_created_again(shared, engine):
 async def test_concurrent_jobs_have_one_pause_container(shared, engine):
     launches = [launch(LONG) for _ in range(6)]
 
-    await asyncio.gather(*(launched(shared, it) for it in launches))
+    await asyncio.gather(*(launched(shared, other_launch) for other_launch in launches))
 
-    assert {mode_of(engine, shared, it.tag) for it in launches} == {
+    assert {mode_of(engine, shared, other_launch.tag) for other_launch in launches} == {
         f"container:{pause_container_of(engine, shared)['Id']}"
     }
 
@@ -256,23 +256,23 @@ async def _wrote(runtime, tag):
 
 async def test_on_the_network_of_the_host_jobs_have_its_addresses(docker_engine, engine):
     async with docker_runtime(docker_engine, network=Network.HOST) as runtime:
-        it = launch(**shell("hostname"))
+        container = launch(**shell("hostname"))
 
-        assert await output_of(runtime, it) == [engine.info()["Name"]]
+        assert await output_of(runtime, container) == [engine.info()["Name"]]
 
 
 @pytest.mark.parametrize("network", Network)
 async def test_a_container_without_a_node_finds_itself_as_algo_1_in_every_network(docker_engine, network):
     async with docker_runtime(docker_engine, network=network) as runtime:
-        it = launch(**shell("ping -c 1 -w 5 algo-1 | head -n 1 | cut -d: -f1"), named_nodes=True)
+        container = launch(**shell("ping -c 1 -w 5 algo-1 | head -n 1 | cut -d: -f1"), named_nodes=True)
 
-        assert await output_of(runtime, it) == ["PING algo-1 (127.0.0.1)"]
+        assert await output_of(runtime, container) == ["PING algo-1 (127.0.0.1)"]
 
 
 async def test_the_setting_of_the_environment_takes_precedence(shared):
-    it = replace(launch(**shell("ls /sys/class/net")), network=Network.NONE)
+    found = replace(launch(**shell("ls /sys/class/net")), network=Network.NONE)
 
-    assert await output_of(shared, it) == ["lo"]
+    assert await output_of(shared, found) == ["lo"]
 
 
 async def test_nodes_without_a_network_share_an_internal_one(docker_engine, engine):

@@ -46,7 +46,9 @@ def reads_from(host):
 
 def member_of(tag, name, *played, **changes):
     """One of the two containers of a task."""
-    return part_of(tag, f"0/{name}", *played, beside=tuple(it for it in NAMES if it != name), **changes)
+    return part_of(
+        tag, f"0/{name}", *played, beside=tuple(other_name for other_name in NAMES if other_name != name), **changes
+    )
 
 
 def networks_of(engine, runtime, tag):
@@ -160,11 +162,11 @@ async def test_shared_parts_are_removed_with_the_last_container(runtime, docker_
 
 
 async def test_the_clean_up_of_a_failed_create_leaves_nothing(runtime, docker_engine):
-    it = member_of(new_tag(), "main", mounts=(Mount(container_path="relative", host_path=None),))
+    container = member_of(new_tag(), "main", mounts=(Mount(container_path="relative", host_path=None),))
     with pytest.raises(StartRefused):
-        await runtime.create(it)
+        await runtime.create(container)
 
-    await runtime.remove(it.tag)
+    await runtime.remove(container.tag)
 
     assert left_over(docker_engine, instance_of(runtime)) == []
 
@@ -193,13 +195,13 @@ async def test_without_its_pause_container_a_container_has_no_address(runtime, e
 
 
 async def test_a_foreign_container_is_no_pause_container(runtime, engine):
-    it = member_of(new_tag(), "main")
-    foreign = engine.create_container(IMAGE, ["true"], name=pause_container_name(instance_of(runtime), it.tag))
+    container = member_of(new_tag(), "main")
+    foreign = engine.create_container(IMAGE, ["true"], name=pause_container_name(instance_of(runtime), container.tag))
 
     with pytest.raises(NameTaken):
-        await runtime.create(it)
+        await runtime.create(container)
 
-    await runtime.remove(it.tag)
+    await runtime.remove(container.tag)
     assert engine.inspect_container(foreign["Id"])["State"]["Status"] == "created"
     engine.remove_container(foreign["Id"])
 
@@ -210,11 +212,14 @@ async def test_a_foreign_container_is_no_pause_container(runtime, engine):
 async def test_concurrent_creates_make_one_network_and_one_pause_container(runtime, engine):
     tag = new_tag()
     names = [f"c{number}" for number in range(6)]
-    launches = [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in names if it != name)) for name in names]
+    launches = [
+        part_of(tag, f"0/{name}", LONG, beside=tuple(other_name for other_name in names if other_name != name))
+        for name in names
+    ]
 
-    await asyncio.gather(*(launched(runtime, it) for it in launches))
+    await asyncio.gather(*(launched(runtime, launch) for launch in launches))
 
-    addresses = {(await runtime.inspect(it.tag)).address for it in launches}
+    addresses = {(await runtime.inspect(launch.tag)).address for launch in launches}
     assert len(addresses) == 1
     assert len(networks_of(engine, runtime, tag)) == 1
 
@@ -247,41 +252,41 @@ async def kill_pause_container(engine, runtime, tag):
 
 @pytest.mark.parametrize("harm", [remove_network, remove_pause_container, kill_pause_container])
 async def test_a_container_whose_shared_parts_were_removed_before_its_start_gets_new_ones(runtime, engine, harm):
-    it = member_of(new_tag(), "main", LONG)
-    await runtime.create(it)
-    await harm(engine, runtime, it.tag)
+    container = member_of(new_tag(), "main", LONG)
+    await runtime.create(container)
+    await harm(engine, runtime, container.tag)
     with pytest.raises((StartRefused, RuntimeUnknown)) as refused:
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
     assert not getattr(refused.value, "certain", False)
 
-    assert (await runtime.create(it)).state is ContainerState.CREATED
-    await runtime.start(it.tag)
+    assert (await runtime.create(container)).state is ContainerState.CREATED
+    await runtime.start(container.tag)
 
-    assert (await runtime.inspect(it.tag)).address is not None
+    assert (await runtime.inspect(container.tag)).address is not None
 
 
 async def test_a_node_of_one_container_whose_network_was_removed_gets_another(runtime, engine):
-    it = part_of(new_tag(), "0/default", LONG)
-    await runtime.create(it)
-    engine.remove_network(attempt_name(instance_of(runtime), it.tag))
+    container = part_of(new_tag(), "0/default", LONG)
+    await runtime.create(container)
+    engine.remove_network(attempt_name(instance_of(runtime), container.tag))
     with pytest.raises(StartRefused) as refused:
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
     assert not refused.value.certain
 
-    await launched(runtime, it)
+    await launched(runtime, container)
 
-    assert (await runtime.inspect(it.tag)).address is not None
+    assert (await runtime.inspect(container.tag)).address is not None
 
 
 async def test_a_running_container_is_never_created_again(runtime, engine):
-    it = member_of(new_tag(), "main", LONG)
-    await launched(runtime, it)
-    before = engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"]
-    await remove_pause_container(engine, runtime, it.tag)
+    container = member_of(new_tag(), "main", LONG)
+    await launched(runtime, container)
+    before = engine.inspect_container(container_name(instance_of(runtime), container.tag))["Id"]
+    await remove_pause_container(engine, runtime, container.tag)
 
-    assert (await runtime.create(it)).state is ContainerState.RUNNING
+    assert (await runtime.create(container)).state is ContainerState.RUNNING
 
-    assert engine.inspect_container(container_name(instance_of(runtime), it.tag))["Id"] == before
+    assert engine.inspect_container(container_name(instance_of(runtime), container.tag))["Id"] == before
 
 
 # Secrets
@@ -295,12 +300,12 @@ async def test_a_running_container_is_never_created_again(runtime, engine):
 async def test_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, address, quoted):
     secrets = Secrets(file=None, environment={"BATCHQ_SECRET_LOGS": address})
     logging = Logging(driver="syslog", secret_options=(Secret(name="syslog-address", value_from="LOGS"),))
-    it = part_of(new_tag(), "0/default", LONG, logging=logging)
+    container = part_of(new_tag(), "0/default", LONG, logging=logging)
 
     async with docker_runtime(docker_engine, secrets=secrets) as runtime:
         with pytest.raises(StartRefused) as refused:
-            await launched(runtime, it)
-        await runtime.remove(it.tag)
+            await launched(runtime, container)
+        await runtime.remove(container.tag)
 
     assert "hidden" not in refused.value.reason
     assert not quoted or "***" in refused.value.reason
@@ -310,9 +315,9 @@ async def test_secret_options_of_a_log_driver_are_in_no_reason(docker_engine, ad
 
 
 async def test_shared_parts_left_by_a_crash_are_removed_when_seen_twice(runtime, engine, docker_engine):
-    it = member_of(new_tag(), "main", mounts=SCRATCH)
-    await runtime.create(it)
-    engine.remove_container(container_name(instance_of(runtime), it.tag))
+    container = member_of(new_tag(), "main", mounts=SCRATCH)
+    await runtime.create(container)
+    engine.remove_container(container_name(instance_of(runtime), container.tag))
     await runtime.survey()
     assert len(left_over(docker_engine, instance_of(runtime))) == 3
 
@@ -328,26 +333,26 @@ async def sweep_done(runtime):
 
 
 async def test_shared_parts_in_use_are_never_removed(runtime, engine):
-    it = member_of(new_tag(), "main", LONG)
-    await runtime.create(it)
+    container = member_of(new_tag(), "main", LONG)
+    await runtime.create(container)
     for _ in range(3):
         await runtime.survey()
         await sweep_done(runtime)
 
-    await runtime.start(it.tag)
+    await runtime.start(container.tag)
 
-    assert (await runtime.inspect(it.tag)).address is not None
+    assert (await runtime.inspect(container.tag)).address is not None
 
 
 async def test_shared_parts_of_another_instance_are_not_changed(runtime, engine, docker_engine):
     async with docker_runtime(docker_engine) as other:
-        it = member_of(new_tag(), "main")
-        await other.create(it)
-        engine.remove_container(container_name(instance_of(other), it.tag))
-        await runtime.remove(it.tag)
+        container = member_of(new_tag(), "main")
+        await other.create(container)
+        engine.remove_container(container_name(instance_of(other), container.tag))
+        await runtime.remove(container.tag)
         for _ in range(3):
             await runtime.survey()
             await sweep_done(runtime)
 
         assert len(left_over(docker_engine, instance_of(other))) == 2
-        await other.remove(it.tag)
+        await other.remove(container.tag)

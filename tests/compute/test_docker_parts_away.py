@@ -25,17 +25,20 @@ def engine():
 
 @pytest.fixture
 async def runtime(engine):
-    async with docker_runtime(engine.url) as it:
-        yield it
+    async with docker_runtime(engine.url) as spec:
+        yield spec
 
 
 def task(tag):
-    return [part_of(tag, f"0/{name}", LONG, beside=tuple(it for it in NAMES if it != name)) for name in NAMES]
+    return [
+        part_of(tag, f"0/{name}", LONG, beside=tuple(other_name for other_name in NAMES if other_name != name))
+        for name in NAMES
+    ]
 
 
-async def begin(runtime, it):
-    await runtime.create(it)
-    await runtime.start(it.tag)
+async def begin(runtime, container):
+    await runtime.create(container)
+    await runtime.start(container.tag)
 
 
 async def answers(runtime):
@@ -47,12 +50,12 @@ async def answers(runtime):
 
 
 async def test_the_pause_image_is_imported_on_an_engine_without_it(runtime):
-    tasks = [it for _ in range(3) for it in task(new_tag())]
+    tasks = [value for _ in range(3) for value in task(new_tag())]
 
-    await asyncio.gather(*(begin(runtime, it) for it in tasks))
+    await asyncio.gather(*(begin(runtime, other_task) for other_task in tasks))
 
     seen = await runtime.survey()
-    assert {found.tag for found in seen} == {it.tag for it in tasks}
+    assert {found.tag for found in seen} == {other_task.tag for other_task in tasks}
     assert {found.state for found in seen} == {ContainerState.RUNNING}
 
 

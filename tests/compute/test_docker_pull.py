@@ -24,20 +24,20 @@ FEW = Limits(create=1, start=1, inspect=1, pull=1)
 
 @pytest.fixture
 async def runtime(docker_engine):
-    async with docker_runtime(docker_engine, limits=FEW) as it:
-        yield it
+    async with docker_runtime(docker_engine, limits=FEW) as spec:
+        yield spec
 
 
 @pytest.fixture
 async def images(docker_engine):
-    async with registry(docker_engine) as it:
-        yield it
+    async with registry(docker_engine) as spec:
+        yield spec
 
 
 @pytest.fixture
 async def private(docker_engine):
-    async with registry(docker_engine, private=True) as it:
-        yield it
+    async with registry(docker_engine, private=True) as spec:
+        yield spec
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,9 @@ def log_in(monkeypatch, tmp_path):
 
 
 async def test_an_absent_image_is_pulled_and_runs(runtime, images):
-    it = launch(QUICK, image=images.image())
+    container = launch(QUICK, image=images.image())
     with pytest.raises(ImageMissing):
-        await runtime.create(it)
+        await runtime.create(container)
 
     await runtime.pull(images.image(), None)
 

@@ -38,22 +38,22 @@ EACH_CALL = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 
 @pytest.fixture
 def engine(docker_engine, tmp_path):
-    with proxy(tmp_path) as it:
-        yield it
+    with proxy(tmp_path) as spec:
+        yield spec
 
 
 @pytest.fixture
 async def direct(docker_engine):
     """A second runtime of the same instance, that speaks to the engine itself and sweeps up."""
-    async with docker_runtime(docker_engine) as it:
-        yield it
+    async with docker_runtime(docker_engine) as spec:
+        yield spec
 
 
 @pytest.fixture
 async def runtime(engine, direct):
-    async with docker_runtime(engine.url, instance=direct._instance, remove_after=False) as it:
-        await it.survey()
-        yield it
+    async with docker_runtime(engine.url, instance=direct._instance, remove_after=False) as spec:
+        await spec.survey()
+        yield spec
 
 
 def impatient(engine, direct, seconds):
@@ -66,7 +66,7 @@ async def is_there(runtime, tag):
 
 
 def open_sockets():
-    return sum(1 for it in Path("/proc/self/fd").iterdir() if it.is_socket())
+    return sum(1 for path in Path("/proc/self/fd").iterdir() if path.is_socket())
 
 
 @EACH_CALL
@@ -101,36 +101,36 @@ async def test_a_runtime_created_without_an_engine_works_once_there_is_one(engin
 
 
 async def test_an_unanswered_create_that_took_effect_is_adopted(engine, direct):
-    it = launch(QUICK)
+    container = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
         await until_answered(runtime.survey)
         engine.silent = True
         with pytest.raises(RuntimeUnknown):
-            await runtime.create(it)
-        await until(lambda: is_there(direct, it.tag))
+            await runtime.create(container)
+        await until(lambda: is_there(direct, container.tag))
         engine.recover()
 
-        assert (await until_answered(partial(runtime.create, it))).state is ContainerState.CREATED
+        assert (await until_answered(partial(runtime.create, container))).state is ContainerState.CREATED
 
-    await direct.start(it.tag)
-    await over(direct, it.tag)
-    assert await output(direct, it.tag) == ["one"]
+    await direct.start(container.tag)
+    await over(direct, container.tag)
+    assert await output(direct, container.tag) == ["one"]
 
 
 async def test_an_unanswered_start_that_took_effect_is_not_repeated(engine, direct):
-    it = launch(QUICK)
+    container = launch(QUICK)
     async with impatient(engine, direct, 2.0) as runtime:
-        await until_answered(partial(runtime.create, it))
+        await until_answered(partial(runtime.create, container))
         engine.silent = True
         with pytest.raises(RuntimeUnknown):
-            await runtime.start(it.tag)
-        before = await over(direct, it.tag)
+            await runtime.start(container.tag)
+        before = await over(direct, container.tag)
         engine.recover()
 
-        await until_answered(partial(runtime.start, it.tag))
+        await until_answered(partial(runtime.start, container.tag))
 
-    assert await direct.inspect(it.tag) == before
-    assert await output(direct, it.tag) == ["one"]
+    assert await direct.inspect(container.tag) == before
+    assert await output(direct, container.tag) == ["one"]
 
 
 @pytest.mark.fault("EN09")
@@ -172,7 +172,7 @@ async def test_a_closed_runtime_leaves_no_thread_and_no_socket(docker_engine):
     before, others = open_sockets(), threading.enumerate()  # calls of other tests may still hang
 
     def threads():
-        return [it for it in threading.enumerate() if it.name.startswith("docker") and it not in others]
+        return [item for item in threading.enumerate() if item.name.startswith("docker") and item not in others]
 
     async with docker_runtime(docker_engine) as runtime, runtime.deaths():
         await ended(runtime, QUICK)

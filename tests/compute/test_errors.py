@@ -314,13 +314,13 @@ async def test_a_broken_runtime_is_a_failure_of_the_host(tmp_path):
     options = ("--add-runtime", f"wrapper={wrapper}", "--default-runtime", "wrapper")
     with second_engine(options=options) as engine:
         async with docker_runtime(engine.url) as runtime:
-            it = launch(command=("sh", "-c", "true"))
-            await runtime.create(it)
+            container = launch(command=("sh", "-c", "true"))
+            await runtime.create(container)
             broken.touch()
 
             with pytest.raises(StartRefused, match="unable to apply cgroup configuration") as refused:
-                await runtime.start(it.tag)
+                await runtime.start(container.tag)
 
             assert (refused.value.exit_code, refused.value.certain, refused.value.host_failed) == (127, False, True)
             broken.unlink()
-            await runtime.start(it.tag)
+            await runtime.start(container.tag)

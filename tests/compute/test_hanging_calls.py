@@ -54,7 +54,7 @@ class StuckEngine:
 
     def _body(self, path):
         if "/containers/json" in path:
-            return [self._row("1", self.well, "running"), *(self._row(*it) for it in self.states.items())]
+            return [self._row("1", self.well, "running"), *(self._row(*state) for state in self.states.items())]
         if path.endswith("/json"):
             return self._inspected()
         return {}
@@ -86,7 +86,7 @@ async def call_about_stuck_containers(runtime, engine, call):
 
 
 async def have_failed(tasks):
-    return all(isinstance(it, RuntimeUnknown) for it in await asyncio.gather(*tasks, return_exceptions=True))
+    return all(isinstance(value, RuntimeUnknown) for value in await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -98,7 +98,7 @@ async def test_a_call_about_a_stuck_container_releases_its_thread_soon(stuck, ca
         assert await have_failed(await call_about_stuck_containers(runtime, engine, call))
 
 
-@pytest.mark.parametrize("call", ["inspect", *(pytest.param(it, marks=pytest.mark.exhaustive) for it in CALLS[:2])])
+@pytest.mark.parametrize("call", ["inspect", *(pytest.param(call, marks=pytest.mark.exhaustive) for call in CALLS[:2])])
 @pytest.mark.fault("SP24")
 async def test_many_stuck_containers_do_not_delay_others(stuck, call):
     engine, runtime = stuck
@@ -108,7 +108,7 @@ async def test_many_stuck_containers_do_not_delay_others(stuck, call):
 
     await getattr(runtime, call)(engine.well)
 
-    assert not all(it.done() for it in again)
+    assert not all(value.done() for value in again)
     engine.let_go()
     await have_failed(again)
 
@@ -229,10 +229,10 @@ async def abandoned(calls):
 async def test_starts_that_hang_do_not_delay_those_of_another_account(slow):
     engine, runtime = slow
     attack = [replace(launch(), account="eve") for _ in range(8)]
-    engine.slow = {container_name(INSTANCE, it.tag) for it in attack}
-    for it in attack:
-        await runtime.create(it)
-    starts = [asyncio.ensure_future(runtime.start(it.tag)) for it in attack]
+    engine.slow = {container_name(INSTANCE, container.tag) for container in attack}
+    for value in attack:
+        await runtime.create(value)
+    starts = [asyncio.ensure_future(runtime.start(container.tag)) for container in attack]
     await count(engine.hanging, FEW.start)
 
     for _ in range(4):
@@ -249,7 +249,7 @@ async def test_starts_that_hang_do_not_delay_those_of_another_account(slow):
 async def test_pulls_that_hang_do_not_delay_those_of_another_account_and_end_when_they_are_abandoned(slow):
     engine, runtime = slow
     engine.slow = {f"slow.example/{number}" for number in range(6)}
-    pulls = [asyncio.ensure_future(runtime.pull(it, None, account="eve")) for it in engine.slow]
+    pulls = [asyncio.ensure_future(runtime.pull(value, None, account="eve")) for value in engine.slow]
     await count(engine.hanging, FEW.pull)
 
     async with asyncio.timeout(FEW.pull_receive_timeout / 2):
@@ -264,7 +264,7 @@ async def test_a_pull_that_waits_behind_hanging_ones_delays_no_other_account_tha
     engine, runtime = slow
     engine.slow = {"slow.example/0", "slow.example/1"}
     pulls = [
-        asyncio.ensure_future(runtime.pull(it, None, account="eve")) for it in (*engine.slow, "fast.example/image")
+        asyncio.ensure_future(runtime.pull(text, None, account="eve")) for text in (*engine.slow, "fast.example/image")
     ]
     await count(engine.hanging, FEW.pull)
 

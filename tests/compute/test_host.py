@@ -42,7 +42,7 @@ class Client:
     def subscribe(self, filters, *, since, until):
         """The creation of the container `remembered`. Docker refuses a range that ends before it begins."""
         assert (filters["event"], float(since) < float(until)) == ("create", True)
-        return (it for it in ({"id": self.remembered},) if it["id"] == filters["container"])
+        return (value for value in ({"id": self.remembered},) if value["id"] == filters["container"])
 
     remembered = ""
 
@@ -142,7 +142,7 @@ def test_an_error_of_the_engine_is_raised():
 
 @pytest.mark.fault("EN05")
 @pytest.mark.parametrize(
-    ("it", "before", "lost"),
+    ("found", "before", "lost"),
     [
         (failed(BEFORE), BEGAN, True),
         (failed(AFTER), BEGAN, False),
@@ -153,8 +153,8 @@ def test_an_error_of_the_engine_is_raised():
     ],
     ids=["began before", "began after", "began just then", "unknown", "success", "runs"],
 )
-def test_a_container_that_failed_and_started_before_was_lost_with_the_host(it, before, lost):
-    assert shared.ended_with_host(it, before) is lost
+def test_a_container_that_failed_and_started_before_was_lost_with_the_host(found, before, lost):
+    assert shared.ended_with_host(found, before) is lost
 
 
 @pytest.mark.fault("EN02")
@@ -317,6 +317,6 @@ async def test_the_real_engine_is_reported_with_the_containers_of_the_instance(d
 
         found = examine_engine(runtime._instance, SystemClock(), base_url=docker_engine)
 
-    assert [(it.tag, it.state) for it in found.containers] == [(tag, ContainerState.RUNNING)]
+    assert [(container.tag, container.state) for container in found.containers] == [(tag, ContainerState.RUNNING)]
     assert abs(found.clock_offset) < 1
     assert found.disk.size > 0

@@ -45,7 +45,7 @@ def opened(path, lab, **changes):
 
 
 def names_in(folder):
-    return sorted(it.name for it in Path(folder).iterdir())
+    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def untouched(outside):
@@ -77,11 +77,11 @@ def test_replacing_paths_opens_creates_and_changes_nothing_outside(lab, outside)
     seen = set()
     with exchanging(lab / "p", lab / "q"):
         for number in range(TRIES):
-            with suppress(StartRefused), closing(opened(lab / "p" / f"new{number}", lab)) as it:
-                seen.add(it.folder.path.parent)
+            with suppress(StartRefused), closing(opened(lab / "p" / f"new{number}", lab)) as spec:
+                seen.add(spec.folder.path.parent)
 
     assert seen
-    assert {it.parent for it in seen} == {lab}
+    assert {path.parent for path in seen} == {lab}
     assert untouched(outside)
 
 
@@ -110,7 +110,7 @@ def test_a_file_that_a_job_can_replace_is_not_mounted_by_its_name(lab):
 @pytest.mark.fault("SE19")
 def test_an_engine_with_other_files_mounts_only_the_given_paths(lab):
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
-    mount, below = (Mount(container_path="/m", host_path=str(it)) for it in (lab, lab / "p"))
+    mount, below = (Mount(container_path="/m", host_path=str(value)) for value in (lab, lab / "p"))
 
     assert mounts.mount_by_name(mount, policy, [ContainerPolicy(volumes=(str(lab),))]).mount == mount
     with pytest.raises(StartRefused, match="in a folder that jobs can change"):
@@ -152,7 +152,7 @@ def test_a_bind_mount_of_the_data_directory_is_never_mounted(lab, tmp_path):
     for folder in (data / "logs", lab / "all", lab / "deep" / "some", lab / "fine"):
         folder.mkdir(parents=True)
     mounting = f"mount --bind {data} {lab}/all && mount --bind {data}/logs {lab}/deep/some"
-    paths = [str(lab / it) for it in ("all", "deep/some", "deep", "all/logs", "fine")]
+    paths = [str(lab / text) for text in ("all", "deep/some", "deep", "all/logs", "fine")]
     inside = [sys.executable, "-c", IN_A_MOUNT_NAMESPACE, str(lab), str(data), *paths]
 
     shell = ["unshare", "--mount", "sh", "-ec", f'{mounting}; exec "$@"', "sh", *inside]
@@ -167,7 +167,7 @@ def test_a_bind_mount_of_the_data_directory_is_never_mounted(lab, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="mounts need root and unshare")
 def test_another_mount_of_proc_is_never_mounted(lab, tmp_path):
     (lab / "chroot" / "proc").mkdir(parents=True)
-    paths = [str(lab / it) for it in ("chroot/proc", "chroot/proc/1", "chroot", "p")]
+    paths = [str(lab / text) for text in ("chroot/proc", "chroot/proc/1", "chroot", "p")]
     inside = [sys.executable, "-c", IN_A_MOUNT_NAMESPACE, str(lab), str(tmp_path / "data"), *paths]
 
     shell = ["unshare", "--mount", "sh", "-ec", f'mount -t proc proc {lab}/chroot/proc; exec "$@"', "sh", *inside]
@@ -178,8 +178,8 @@ def test_another_mount_of_proc_is_never_mounted(lab, tmp_path):
 
 
 def test_the_descriptor_of_a_removed_folder_has_no_path(lab):
-    with closing(Descriptor(os.open(lab / "p", os.O_PATH))) as it:
+    with closing(Descriptor(os.open(lab / "p", os.O_PATH))) as spec:
         (lab / "p").rmdir()
 
         with pytest.raises(FileNotFoundError):
-            _ = it.path
+            _ = spec.path

@@ -94,7 +94,7 @@ def test_a_container_in_an_unknown_state_is_inspected_and_fails_no_survey(word):
 
     seen = parse_survey(rows, "i1", lambda container_id, _: {"a": ContainerState.EXITED}[container_id])
 
-    assert [it.state for it in seen.values()] == [ContainerState.EXITED, ContainerState.RUNNING]
+    assert [container.state for container in seen.values()] == [ContainerState.EXITED, ContainerState.RUNNING]
 
 
 @pytest.mark.parametrize(

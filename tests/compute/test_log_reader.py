@@ -239,7 +239,7 @@ async def test_an_engine_that_refuses_a_log_is_reported_without_secrets(world):
     with pytest.raises(RuntimeUnknown, match=r"splunk: \*\*\*: 403, Authorization: \*\*\*") as refused:
         await runtime.remove_silent(engine.tag)
 
-    assert not any(it in str(refused.value) for it in ("s3cret", "of-the-target"))
+    assert not any(name in str(refused.value) for name in ("s3cret", "of-the-target"))
     assert engine.calls == ["read"]
 
 

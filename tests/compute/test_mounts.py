@@ -43,8 +43,8 @@ def mount(path, **changes):
     return Mount(**{"container_path": "/c", "host_path": str(path)} | changes)
 
 
-def resolve(it, policy, *allowances):
-    with closing(mounts.open_mount(it, policy, allowances)) as opened:
+def resolve(value, policy, *allowances):
+    with closing(mounts.open_mount(value, policy, allowances)) as opened:
         return opened.mount
 
 
@@ -136,7 +136,7 @@ def test_a_missing_path_of_a_mount_that_creates_it_is_created(allowed):
     ) as opened:
         assert opened.created
 
-    assert [it.name for it in allowed.iterdir()] == ["a"]
+    assert [path.name for path in allowed.iterdir()] == ["a"]
 
 
 def test_a_missing_path_is_created_as_docker_does(allowed, policy):

@@ -60,13 +60,13 @@ class Engine:
 
     def containers(self, *, filters, all, limit):  # noqa: A002 - the SDK's word
         assert all
-        return [it for it in self.rows.values() if _has(it, filters)]
+        return [row for row in self.rows.values() if _has(row, filters)]
 
     def volumes(self, filters):
         return {"Volumes": []}
 
     def networks(self, filters):
-        return [it for it in self.bridges if _has(it, filters)]
+        return [bridge for bridge in self.bridges if _has(bridge, filters)]
 
     def inspect_container(self, name):
         self.inspections += 1
@@ -84,7 +84,9 @@ class Engine:
 
     def remove_container(self, container, *, v, force):
         self.removed.append(container)
-        self.rows = {name: it for name, it in self.rows.items() if it["Id"] != container}
+        self.rows = {
+            name: other_container for name, other_container in self.rows.items() if other_container["Id"] != container
+        }
 
     def create_network(self, name, *, driver, labels, ipam, internal, check_duplicate):
         assert (driver, internal, check_duplicate) == ("bridge", False, True)
@@ -101,14 +103,14 @@ class Engine:
         return made
 
     def remove_network(self, network):
-        self.bridges = [it for it in self.bridges if it["Id"] != network]
+        self.bridges = [bridge for bridge in self.bridges if bridge["Id"] != network]
 
     def subnet(self, name):
-        return next(it["IPAM"]["Config"][0]["Subnet"] for it in self.bridges if it["Id"] == name)
+        return next(bridge["IPAM"]["Config"][0]["Subnet"] for bridge in self.bridges if bridge["Id"] == name)
 
     def modes(self):
         """The network modes of containers on its networks."""
-        return {CONTAINER_MODE + it["Id"] for it in self.bridges}
+        return {CONTAINER_MODE + bridge["Id"] for bridge in self.bridges}
 
     def run_job_on(self, mode):
         job = {"Id": mode, "State": "running", "Names": ["/job"], "Labels": container_labels(INSTANCE, new_tag())}
@@ -281,7 +283,7 @@ def test_any_other_refusal_is_passed_on():
 def test_free_subnets_do_not_overlap_with_used_ones():
     taken = [IPv4Network("10.224.0.0/16"), IPv4Network("10.225.4.0/24"), IPv4Network("172.17.0.0/16")]
 
-    assert [str(it) for it in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
+    assert [str(value) for value in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
 
 
 def test_used_subnets_are_read_from_the_routes():

@@ -32,9 +32,9 @@ class FakeClient:
 
 @pytest.fixture
 async def pools():
-    it = OperationPools(FakeClientFactory(None), LIMITS, UnresponsiveContainers())
-    yield it
-    await it.close()
+    spec = OperationPools(FakeClientFactory(None), LIMITS, UnresponsiveContainers())
+    yield spec
+    await spec.close()
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def fill(pools, call, hang):
 
 @pytest.mark.parametrize(
     ("busy", "call"),
-    [*((STARTS, it) for it in OTHERS), (("create",), "start"), (("kill",), "stop"), (("stop",), "kill")],
+    [*((STARTS, value) for value in OTHERS), (("create",), "start"), (("kill",), "stop"), (("stop",), "kill")],
 )
 async def test_a_call_does_not_wait_for_calls_of_other_kinds(pools, hang, busy, call):
-    hanging = [it for kind in busy for it in fill(pools, kind, hang)]
+    hanging = [value for kind in busy for value in fill(pools, kind, hang)]
 
     assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
 

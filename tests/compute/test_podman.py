@@ -91,7 +91,7 @@ def inspected(tag, status="created", **members):
 
 
 def changes(requests):
-    return [it for it in requests if not it.startswith("GET ")]
+    return [request for request in requests if not request.startswith("GET ")]
 
 
 # The image of pause containers
@@ -103,7 +103,7 @@ def test_the_pause_image_is_imported_with_its_tag_in_the_name(tmp_path):
     with podman(tmp_path, script) as (client, requests):
         assert objects.create_pause_container(client, {}, "pause") == ID
 
-    (imported,) = [it for it in requests if it.startswith("POST /images/create")]
+    (imported,) = [request for request in requests if request.startswith("POST /images/create")]
     assert f"repo={objects.PAUSE_IMAGE}" in imported
     assert "tag=" not in imported
 
@@ -114,7 +114,7 @@ def test_an_image_that_is_missing_after_its_import_is_reported(tmp_path, caplog)
     with podman(tmp_path, script) as (client, requests), pytest.raises(StartRefused, match="under another name"):
         objects.create_pause_container(client, {}, "pause")
 
-    assert len([it for it in requests if it.startswith("POST /images/create")]) == 1
+    assert len([request for request in requests if request.startswith("POST /images/create")]) == 1
     assert "not found by the engine after its import" in caplog.text
 
 
@@ -127,45 +127,48 @@ async def test_deaths_are_subscribed_by_the_words_of_both_engines(tmp_path):
         async with docker_runtime(url, remove_after=False) as runtime, runtime.deaths():
             pass
 
-    (subscription,) = [it for it in replies.requests if it.startswith("GET /events")]
+    (subscription,) = [request for request in replies.requests if request.startswith("GET /events")]
     assert json.loads(subscription.partition("filters=")[2])["event"] == ["die", "died"]
 
 
 # A create whose name is in use
 
 
-def create(client, it):
-    return containers_of(INSTANCE, policy=ServerPolicy(privileged=Privileged.REFUSE, volumes=())).create(client, it)
+def create(client, value):
+    return containers_of(INSTANCE, policy=ServerPolicy(privileged=Privileged.REFUSE, volumes=())).create(client, value)
 
 
 def test_the_container_of_an_earlier_create_is_found_after_an_error_500(tmp_path):
-    it = launch()
-    name = container_name(INSTANCE, it.tag)
-    script = {"POST /containers/create": [NAME_IN_USE], f"GET /containers/{name}/json": [(200, inspected(it.tag))]}
+    container = launch()
+    name = container_name(INSTANCE, container.tag)
+    script = {
+        "POST /containers/create": [NAME_IN_USE],
+        f"GET /containers/{name}/json": [(200, inspected(container.tag))],
+    }
 
     with podman(tmp_path, script) as (client, _):
-        created = create(client, it)
+        created = create(client, container)
 
     assert (created.container_id, created.state) == (ID, ContainerState.CREATED)
 
 
 def test_a_foreign_container_with_the_name_is_reported(tmp_path):
-    it = launch()
+    container = launch()
     script = {
         "POST /containers/create": [NAME_IN_USE],
-        f"GET /containers/{container_name(INSTANCE, it.tag)}/json": [(200, inspected(new_tag()))],
+        f"GET /containers/{container_name(INSTANCE, container.tag)}/json": [(200, inspected(new_tag()))],
     }
 
     with podman(tmp_path, script) as (client, _), pytest.raises(NameTaken):
-        create(client, it)
+        create(client, container)
 
 
 def test_an_error_500_without_a_container_is_a_refusal_that_may_be_repeated(tmp_path):
-    it = launch()
+    container = launch()
 
     script = {"POST /containers/create": [(500, {"message": "no space left on device"})]}
     with podman(tmp_path, script) as (client, _), pytest.raises(StartRefused, match="no space left") as refused:
-        create(client, it)
+        create(client, container)
 
     assert not refused.value.certain
 
@@ -193,38 +196,38 @@ def test_a_missing_image_is_still_recognised(tmp_path):
 # Networks of attempts, and shared volumes
 
 
-def attempt_script(it, **members):
-    labels = attempt_object_labels(INSTANCE, it.tag)
-    name = attempt_name(INSTANCE, it.tag)
-    pause = inspected(it.tag, "running", Config={"Labels": labels}) | members
+def attempt_script(container, **members):
+    labels = attempt_object_labels(INSTANCE, container.tag)
+    name = attempt_name(INSTANCE, container.tag)
+    pause = inspected(container.tag, "running", Config={"Labels": labels}) | members
     networks = [{"Id": OTHER, "Name": name, "Created": "2026", "Labels": labels}]
     return {
         "GET /networks": [(200, networks)],
-        f"GET /containers/{pause_container_name(INSTANCE, it.tag)}/json": [(200, pause)],
+        f"GET /containers/{pause_container_name(INSTANCE, container.tag)}/json": [(200, pause)],
         "POST /volumes/create": [(201, {"Name": "v"})],
     }
 
 
 def test_a_pause_container_is_on_its_network_although_its_mode_is_bridge(tmp_path):
-    it = part_of(new_tag(), "0/main", beside=("side",))
-    on_network = {"NetworkSettings": {"Networks": {attempt_name(INSTANCE, it.tag): {}}}}
+    container = part_of(new_tag(), "0/main", beside=("side",))
+    on_network = {"NetworkSettings": {"Networks": {attempt_name(INSTANCE, container.tag): {}}}}
 
-    with podman(tmp_path, attempt_script(it, **on_network)) as (client, requests):
+    with podman(tmp_path, attempt_script(container, **on_network)) as (client, requests):
         networks = AttemptNetworks(INSTANCE)
-        with networks.hold(it.tag):
-            assert networks.join(client, it, internal=False).network == f"container:{ID}"
+        with networks.hold(container.tag):
+            assert networks.join(client, container, internal=False).network == f"container:{ID}"
 
     assert changes(requests) == []
 
 
 def test_a_pause_container_of_a_lost_network_that_is_in_use_is_an_unknown_outcome(tmp_path):
-    it = part_of(new_tag(), "0/main", beside=("side",))
-    script = attempt_script(it, NetworkSettings={"Networks": {}}) | {f"DELETE /containers/{ID}": [IN_USE]}
+    container = part_of(new_tag(), "0/main", beside=("side",))
+    script = attempt_script(container, NetworkSettings={"Networks": {}}) | {f"DELETE /containers/{ID}": [IN_USE]}
 
     with podman(tmp_path, script) as (client, _):
         networks = AttemptNetworks(INSTANCE)
-        with networks.hold(it.tag), pytest.raises(RuntimeUnknown):
-            networks.join(client, it, internal=False)
+        with networks.hold(container.tag), pytest.raises(RuntimeUnknown):
+            networks.join(client, container, internal=False)
 
 
 def test_the_name_of_a_network_in_use_is_recognised(tmp_path):
@@ -239,15 +242,17 @@ def test_the_name_of_a_network_in_use_is_recognised(tmp_path):
 
 def test_shared_volumes_get_their_labels_before_the_container_is_created(tmp_path):
     mount = Mount(container_path="/scratch", host_path=None, volume="scratch")
-    it = part_of(new_tag(), "0/main", beside=("side",), mounts=(mount,))
+    container = part_of(new_tag(), "0/main", beside=("side",), mounts=(mount,))
 
-    with podman(tmp_path, attempt_script(it, NetworkSettings={"Networks": {attempt_name(INSTANCE, it.tag): {}}})) as (
+    with podman(
+        tmp_path, attempt_script(container, NetworkSettings={"Networks": {attempt_name(INSTANCE, container.tag): {}}})
+    ) as (
         client,
         requests,
     ):
         networks = AttemptNetworks(INSTANCE)
-        with networks.hold(it.tag):
-            networks.join(client, it, internal=False)
+        with networks.hold(container.tag):
+            networks.join(client, container, internal=False)
 
     assert changes(requests) == ["POST /volumes/create"]
 
@@ -319,7 +324,8 @@ def test_a_running_container_is_killed_before_podman_removes_it(tmp_path, versio
         containers_of(INSTANCE).remove(client, tag)
 
     ends = [
-        it.partition(" ")[0] + (" kill" if "kill" in it else " " + it.rpartition("&")[2]) for it in changes(requests)
+        change.partition(" ")[0] + (" kill" if "kill" in change else " " + change.rpartition("&")[2])
+        for change in changes(requests)
     ]
     assert ends == sent
 
@@ -340,7 +346,7 @@ def test_after_a_kill_that_times_out_the_container_is_inspected(tmp_path, status
     with podman(tmp_path, script) as (client, requests), nullcontext() if error is None else pytest.raises(error):
         containers_of(INSTANCE).kill(client, tag)
 
-    assert [it.partition("?")[0].rpartition("/")[2] for it in changes(requests)] == sent
+    assert [change.partition("?")[0].rpartition("/")[2] for change in changes(requests)] == sent
 
 
 def test_a_record_without_storage_of_an_own_container_is_removed(tmp_path, caplog):
@@ -353,7 +359,7 @@ def test_a_record_without_storage_of_an_own_container_is_removed(tmp_path, caplo
 
     with podman(tmp_path, script) as (client, requests):
         containers = containers_of(INSTANCE)
-        assert [it.tag for it in containers.survey(client)] == [tag]
+        assert [container.tag for container in containers.survey(client)] == [tag]
         assert containers.survey(client) == ()
 
     assert changes(requests) == [f"DELETE /containers/{ID}?v=True&link=False&force=True"]
@@ -409,13 +415,13 @@ def test_podman_gets_host_paths_by_name_because_it_ignores_options_of_volumes(tm
 
 
 def test_the_mounts_of_an_existing_container_are_checked_where_podman_reports_them():
-    it = replace(launch(), allowances=(ContainerPolicy(volumes=("/srv",), root=True),))
-    found = inspected(it.tag, Mounts=[{"Type": "bind", "Source": "/home/other"}])
+    container = replace(launch(), allowances=(ContainerPolicy(volumes=("/srv",), root=True),))
+    found = inspected(container.tag, Mounts=[{"Type": "bind", "Source": "/home/other"}])
     found["Config"]["User"] = ""
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=())
 
     with pytest.raises(StartRefused, match="/home/other"):
-        check_launch(it, policy, Network.SHARED, is_new=False, inspect=lambda: found)
+        check_launch(container, policy, Network.SHARED, is_new=False, inspect=lambda: found)
 
 
 # Logs
@@ -433,12 +439,12 @@ def test_a_log_without_a_driver_is_empty(tmp_path):
 def test_lines_with_stamps_of_whole_seconds_are_all_read_again_within_the_overlap():
     """Podman 5.4 and earlier cut the stamps of lines to seconds."""
     stamped = [f"2026-11-21T12:00:00Z line {number}\n".encode() for number in range(3)]
-    frames = [bytes([1, 0, 0, 0]) + len(it).to_bytes(4) + it for it in stamped]
-    (at,) = {it.at for it in parse_lines(frames, after=0)}
+    frames = [bytes([1, 0, 0, 0]) + len(value).to_bytes(4) + value for value in stamped]
+    (at,) = {line.at for line in parse_lines(frames, after=0)}
 
     again = parse_lines(frames, after=at - OVERLAP)
 
-    assert [it.message for it in again] == ["line 0", "line 1", "line 2"]
+    assert [record.message for record in again] == ["line 0", "line 1", "line 2"]
     assert OVERLAP >= 1_000_000_000
 
 
@@ -478,7 +484,7 @@ PODMAN = partial(engine_facts, is_podman=True, live_restore=False, default_runti
     ],
 )
 def test_the_doctor_names_the_engine_and_advises_accordingly(facts_of_engine, present, absent):
-    text = "\n".join(f"{it.message}. {it.advice}" for it in all_findings(facts(engine=facts_of_engine)))
+    text = "\n".join(f"{finding.message}. {finding.advice}" for finding in all_findings(facts(engine=facts_of_engine)))
 
     assert present in text
     assert absent not in text

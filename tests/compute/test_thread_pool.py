@@ -33,9 +33,9 @@ async def pool(tools):
             tools.append(Tool())
         return before or tools[-1]
 
-    it = ThreadPool("test", sizes=TWO, prepare_tool=prepare_tool)
-    yield it
-    await it.close()
+    spec = ThreadPool("test", sizes=TWO, prepare_tool=prepare_tool)
+    yield spec
+    await spec.close()
 
 
 async def test_run_returns_the_result_or_raises_the_error_of_the_work(pool):
@@ -142,9 +142,9 @@ def test_a_result_after_the_end_of_the_loop_is_dropped():
 
 @pytest.fixture
 async def shared():
-    it = SingleFlight("test")
-    yield it
-    await it.close()
+    flight = SingleFlight("test")
+    yield flight
+    await flight.close()
 
 
 async def test_concurrent_calls_for_a_key_share_one_execution_and_a_later_one_does_not(shared):
@@ -255,7 +255,7 @@ def put(queue, *accounts):
 
 
 def takes(queue, *seats):
-    return [None if (job := queue.take(it)) is None else job.account for it in seats]
+    return [None if (job := queue.take(seat)) is None else job.account for seat in seats]
 
 
 def test_a_single_account_may_use_all_normal_threads(queue):

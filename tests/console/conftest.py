@@ -132,7 +132,7 @@ class Browser:
             async with self._session.get(f"{self.url}/v1/batchq/events", params=query) as answer:
                 page = await answer.json()
             assert page["events"], f"{job_id} has not become {status}"
-            after, entered = page["next"], {it["jobId"] for it in page["events"]}
+            after, entered = page["next"], {event["jobId"] for event in page["events"]}
 
     async def next_event(self, job_id, after):
         """Wait for an event of the job with a number above `after`; returns its number."""

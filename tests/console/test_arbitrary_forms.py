@@ -48,17 +48,17 @@ COOKIES = ("batchq=x", "batchq=a.b.c.d; theme=<", '__Host-batchq="; theme="', "=
 def routes():
     """The method, the path and the names of the fields of each page."""
     own = [
-        (it.method, it.path, tuple((it.query or it.body or BaseModel).model_fields))
+        (operation.method, operation.path, tuple((operation.query or operation.body or BaseModel).model_fields))
         for table in TABLES
-        for it in table.operations
-        if it.path.removeprefix(UI) not in STREAMS
+        for operation in table.operations
+        if operation.path.removeprefix(UI) not in STREAMS
     ]
     return [*own, ("GET", LOGIN, ("code", "next")), ("POST", LOGIN, tuple(LoginForm.model_fields))]
 
 
 def arbitrary(dice, path, names):
     """The path with values for its variable parts, and a query or a form."""
-    for variable in (it[0] for it in VARIABLE.finditer(path)):
+    for variable in (pair[0] for pair in VARIABLE.finditer(path)):
         path = path.replace(variable, quote_from_bytes(dice.choice(TEXTS), safe="") or "0", 1)
     fields = [(dice.choice([*names, "unknown"]), dice.choice(TEXTS)) for _ in range(dice.randint(0, 6))]
     return path, "&".join(f"{name}={quote_from_bytes(value)}" for name, value in fields)
@@ -77,7 +77,7 @@ async def test_no_arbitrary_request_of_a_browser_causes_a_server_error(browser, 
             status = await send(browser, method, whole, text, headers)
             assert status < 500, (method, whole, text, headers)
 
-    assert [it.getMessage() for it in caplog.records if it.levelno >= logging.ERROR] == []
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def send(browser, method, path, text, headers):

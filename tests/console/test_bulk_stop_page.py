@@ -16,7 +16,7 @@ async def preview(browser, query, **fields):
 
 async def statuses(browser, ids):
     jobs = (await browser.call("describejobs", {"jobs": ids}))["jobs"]
-    return {it["jobId"]: it["status"] for it in jobs}
+    return {job["jobId"]: job["status"] for job in jobs}
 
 
 @pytest.fixture
@@ -26,21 +26,21 @@ async def held(browser):
 
     async def held(count, name="sim", **members):
         after = {"dependsOn": [{"jobId": first}]} | members
-        return [await browser.submit(f"{name}-{it}", **after) for it in range(count)]
+        return [await browser.submit(f"{name}-{index}", **after) for index in range(count)]
 
     return held
 
 
 async def test_chosen_jobs_are_previewed_and_stopped_with_the_reason(browser, held):
     ids = await held(3)
-    query = "&".join(f"job={it}" for it in ids[:2])
+    query = "&".join(f"job={identifier}" for identifier in ids[:2])
     page = await browser.open(f"/ui/stop?{query}")
     assert "2 would be terminated: FAILED at once, no container is created" in page.text
     answer = await browser.post("/ui/stop", form_in(page, reason="<i>enough</i>"))
     result = await browser.open(answer.headers["Location"])
     assert "2 terminated: FAILED at once, no container is created" in result.text
     found = await statuses(browser, ids)
-    assert [found[it] for it in ids] == ["FAILED", "FAILED", "PENDING"]
+    assert [found[identifier] for identifier in ids] == ["FAILED", "FAILED", "PENDING"]
     jobs = (await browser.call("describejobs", {"jobs": ids[:1]}))["jobs"]
     assert jobs[0]["statusReason"] == "<i>enough</i>"
 
@@ -51,7 +51,7 @@ async def test_a_filter_stops_the_jobs_of_the_preview_and_none_that_came_later(b
     late = await held(1, name="sim-late")
     await browser.post("/ui/stop", form)
     found = await statuses(browser, [*ids, *late])
-    assert [found[it] for it in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
+    assert [found[identifier] for identifier in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
 
 
 async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, held, monkeypatch):
@@ -61,7 +61,7 @@ async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, h
     late = await held(1, name="sim-late")
     await browser.post("/ui/stop", form)
     found = await statuses(browser, [*ids, *late])
-    assert [found[it] for it in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
+    assert [found[identifier] for identifier in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
 
 
 async def test_many_jobs_are_stopped_only_if_their_number_is_typed(browser, held):
@@ -97,7 +97,7 @@ async def test_a_form_without_a_reason_orders_nothing(browser, held):
 async def test_a_form_that_is_sent_twice_orders_once(browser, held):
     form = await preview(browser, f"job={(await held(1))[0]}", reason="enough")
     answers = await asyncio.gather(browser.post("/ui/stop", form), browser.post("/ui/stop", form))
-    assert len({it.headers["Location"] for it in answers}) == 1
+    assert len({answer.headers["Location"] for answer in answers}) == 1
     assert "1 terminated" in (await browser.open(answers[1].headers["Location"])).text
 
 
@@ -129,4 +129,4 @@ async def test_the_audit_log_names_the_operation_of_the_api(browser, held):
     ids = await held(1)
     await browser.post("/ui/stop", await preview(browser, f"job={ids[0]}", reason="enough"))
     records = (await browser.call("batchq/listaudit", {"job": ids[0]}))["records"]
-    assert "TerminateJobsByFilter" in {it["operation"] for it in records}
+    assert "TerminateJobsByFilter" in {record["operation"] for record in records}

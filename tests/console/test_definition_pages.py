@@ -18,7 +18,10 @@ async def test_the_list_has_a_row_for_each_name_with_its_newest_revision(browser
         await register(browser, image=image)
     await register(browser, "align")
     page = await browser.open("/ui/definitions")
-    assert [it for it in page.page.ids if it.startswith("definition-")] == ["definition-align", "definition-train"]
+    assert [identifier for identifier in page.page.ids if identifier.startswith("definition-")] == [
+        "definition-align",
+        "definition-train",
+    ]
     assert "train train:2 2 new 1 64 MiB root" in page.text
 
 
@@ -38,7 +41,10 @@ async def test_a_name_shows_its_revisions_newest_first_and_its_last_jobs(browser
     job_id = await browser.submit()
     await browser.submit()
     page = await browser.open("/ui/definitions/simple")
-    assert [it for it in page.page.ids if it.startswith("revision-")] == ["revision-2", "revision-1"]
+    assert [identifier for identifier in page.page.ids if identifier.startswith("revision-")] == [
+        "revision-2",
+        "revision-1",
+    ]
     assert f"job-{job_id}" in page.page.ids
     assert "/ui/submit?definition=simple%3A2" in page.page.links
 
@@ -50,7 +56,11 @@ async def test_revisions_are_read_in_pages(browser):
     assert ("revision-4" in page.page.ids, "revision-3" in page.page.ids) == (True, False)
     assert "/ui/definitions/train?before=4" in page.page.links
     older = await browser.open("/ui/definitions/train?before=4")
-    assert [it for it in older.page.ids if it.startswith("revision-")] == ["revision-3", "revision-2", "revision-1"]
+    assert [identifier for identifier in older.page.ids if identifier.startswith("revision-")] == [
+        "revision-3",
+        "revision-2",
+        "revision-1",
+    ]
 
 
 async def test_a_revision_shows_what_it_requests_and_its_json(browser):

@@ -63,7 +63,7 @@ async def test_a_queue_is_disabled_drained_and_enabled(browser):
     assert "drained" in (await queue())["statusReason"].lower()
     await browser.post("/ui/queues/default/undrain", {})
     assert (await queue())["statusReason"] == "JobQueue Healthy"
-    operations = {it["operation"] for it in (await browser.call("batchq/listaudit", {}))["records"]}
+    operations = {record["operation"] for record in (await browser.call("batchq/listaudit", {}))["records"]}
     assert {"UpdateJobQueue", "DrainQueue"} <= operations
     await browser.post("/ui/queues/none/disable", {}, status=404)
 

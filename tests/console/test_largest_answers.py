@@ -77,8 +77,10 @@ async def measured(browser, *paths, **headers):
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(len(paths)) as clients:  # the server uses the threads of the loop
         async with meter() as longest:
-            urls = [browser.url + it for it in paths]
-            bodies = await asyncio.gather(*(loop.run_in_executor(clients, partial(load, it, **headers)) for it in urls))
+            urls = [browser.url + path for path in paths]
+            bodies = await asyncio.gather(
+                *(loop.run_in_executor(clients, partial(load, url, **headers)) for url in urls)
+            )
     return bodies, longest[0]
 
 
@@ -93,7 +95,7 @@ async def job_with_log(browser, data, lines):
     """The id of a job that has ended, whose stored log has these lines."""
     job_id = await browser.run(until="SUCCEEDED", script=Script(seconds=0))
     with closing(LogFiles(data / "logs")) as files:
-        stored = [LogLine(at=10**18 + number, message=it) for number, it in enumerate(lines)]
+        stored = [LogLine(at=10**18 + number, message=line) for number, line in enumerate(lines)]
         await files.append(Tag(job_id=JobId(job_id), attempt=1).log_id, stored)
     return job_id
 
@@ -150,7 +152,7 @@ async def largest_definitions(browser):
     """Definitions whose requests are as large as the server accepts; the last ones have two revisions that differ."""
     await define(browser, "text", command=[SEVERE * 1_500])
     await define(browser, "quotes", command=['"' * 12_000])
-    await define(browser, "variables", environment=[{"name": f"v{it}", "value": "'"} for it in range(650)])
+    await define(browser, "variables", environment=[{"name": f"v{index}", "value": "'"} for index in range(650)])
     await define(browser, "arguments", command=ARGUMENTS)
     await define(browser, "arguments", command=ARGUMENTS[::-1])
     return ["text", "quotes", "variables", "arguments"]
@@ -166,7 +168,7 @@ OF_REQUEST = (
     "/submit?definition={definition}:1",
     "/rerun?job={job}",
 )
-WORDS = "&".join(f"name={quote(it * 250)}" for it in ("'", '"', "&", "*") * 2)
+WORDS = "&".join(f"name={quote(value * 250)}" for value in ("'", '"', "&", "*") * 2)
 OF_JOBS = (
     *(
         "/",
@@ -215,7 +217,7 @@ async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
     grouped = {"tags": {"batchq:group": NAME}, "parameters": values}
     waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}], **grouped) for _ in range(120)]
     (group,) = (await browser.call("batchq/listgroups", {}))["groups"]
-    await submit(browser, "any", dependsOn=[{"jobId": it} for it in waiting[:20]])
+    await submit(browser, "any", dependsOn=[{"jobId": value} for value in waiting[:20]])
     names = {member: [SEVERE * 80] * 50 for member in ("groupNames", "jobNames", "users", "accounts")}
     hook = {"webhookName": "hook", "url": "https://hooks.example.com/"}
     made = await browser.call("batchq/createwebhook", hook | names)
@@ -226,12 +228,12 @@ async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
 
 def test_each_page_is_measured():
     routes = {
-        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", it.path.removeprefix(UI))
+        re.sub(r":[^{}]*(\{[^{}]*\})?\}", "}", operation.path.removeprefix(UI))
         for table in TABLES
-        for it in table.operations
-        if it.method == "GET"
+        for operation in table.operations
+        if operation.method == "GET"
     }
-    pages = {it for it in routes - OTHERS if "{node}" not in it}  # the page of a node is that of a job
-    patterns = {it: re.sub(r"\{\w+\}", "[^/]+", it) for it in pages}
-    requested = [it.partition("?")[0] for it in (*OF_REQUEST, *OF_JOBS)]
-    assert {it for it in pages if not any(re.fullmatch(patterns[it], each) for each in requested)} == set()
+    pages = {route for route in routes - OTHERS if "{node}" not in route}  # the page of a node is that of a job
+    patterns = {page: re.sub(r"\{\w+\}", "[^/]+", page) for page in pages}
+    requested = [job.partition("?")[0] for job in (*OF_REQUEST, *OF_JOBS)]
+    assert {page for page in pages if not any(re.fullmatch(patterns[page], each) for each in requested)} == set()

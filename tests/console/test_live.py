@@ -16,7 +16,7 @@ from tests.console.conftest import console_of
 from tests.console.test_login import visitor_of
 
 MEMORY = {"type": "MEMORY", "value": "64"}
-PEOPLE = Directory(users={it: User(name=it) for it in ("ada", "bob")})
+PEOPLE = Directory(users={name: User(name=name) for name in ("ada", "bob")})
 
 
 class Stream:
@@ -30,7 +30,7 @@ class Stream:
         lines = []
         while line := (await self._answer.content.readline()).decode():
             if line == "\n" and lines:
-                event = dict(it.split(": ", 1) for it in lines if ": " in it)
+                event = dict(line.split(": ", 1) for line in lines if ": " in line)
                 if "data" in event:
                     return json.loads(event["data"])
                 if "event" in event:
@@ -121,11 +121,11 @@ async def test_a_browser_that_connects_again_names_the_last_hint(browser):
 
 async def test_a_session_has_three_streams(browser):
     streams = [stream_of(browser) for _ in range(MAX_SESSION_STREAMS)]
-    for it in streams:
-        await it.__aenter__()
+    for stream in streams:
+        await stream.__aenter__()
     await browser.open("/ui/live", status=503)
-    for it in streams:
-        await it.__aexit__(None, None, None)
+    for other_stream in streams:
+        await other_stream.__aexit__(None, None, None)
 
 
 async def test_a_stream_whose_client_disconnected_does_not_count(browser):
@@ -162,7 +162,7 @@ async def test_a_user_gets_hints_of_visible_jobs_only(visitor):
         hints = [await stream.next()]
         while own not in hints[-1]["jobs"]:
             hints.append(await stream.next())
-    assert not any(hidden in it["jobs"] for it in hints)
+    assert not any(hidden in hint["jobs"] for hint in hints)
 
 
 async def test_a_stream_ends_after_its_key_was_disabled(visitor, monkeypatch):

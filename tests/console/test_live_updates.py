@@ -58,7 +58,7 @@ class Events:
         while after == self.last and not self.closed:
             self._changed.clear()
             await self._changed.wait()
-        visible = [it for it in self._entries if it.number > after and caller.reaches(it.owner)]
+        visible = [entry for entry in self._entries if entry.number > after and caller.reaches(entry.owner)]
         return FeedPage(entries=tuple(visible[:limit]), next=self.last, gap=False)
 
 
@@ -125,7 +125,7 @@ async def test_a_caller_gets_hints_of_own_jobs_only():
     bench = Bench()
     with bench.open(ADA) as ada, bench.open(BOB) as bob:
         bench.events.change("job", owner="ada")
-        assert [b'"jobs":["job"]' in it for it in await read(ada, 1)] == [True]
+        assert [b'"jobs":["job"]' in value for value in await read(ada, 1)] == [True]
         assert await read(bob, 1) == []
 
 
@@ -144,15 +144,15 @@ async def test_all_sessions_together_have_a_limited_number_of_streams():
     bench = Bench()
     connected = True
     opened = [bench.open(Caller(user=str(number)), is_connected=lambda: connected) for number in range(MAX_STREAMS)]
-    for it in opened:
-        it.__enter__()
+    for value in opened:
+        value.__enter__()
     with pytest.raises(HttpRefusal), bench.open():
         pass
     connected = False
     with bench.open():
         pass
-    for it in opened:
-        it.__exit__(None, None, None)
+    for other_value in opened:
+        other_value.__exit__(None, None, None)
 
 
 @pytest.mark.fault("SE72")
@@ -160,14 +160,14 @@ async def test_all_sessions_together_have_a_limited_number_of_streams():
 async def test_the_streams_of_one_user_leave_room_for_those_of_others():
     bench = Bench()
     opened = [bench.open(ADA) for _ in range(MAX_USER_STREAMS)]
-    for it in opened:
-        it.__enter__()
+    for value in opened:
+        value.__enter__()
     with pytest.raises(HttpRefusal), bench.open(ADA):
         pass
     with bench.open(BOB):
         pass
-    for it in opened:
-        it.__exit__(None, None, None)
+    for other_value in opened:
+        other_value.__exit__(None, None, None)
 
 
 @on_a_virtual_clock
@@ -260,4 +260,4 @@ async def test_a_failure_reaches_all_requests_of_its_second():
 
     part = Part()
     results = await asyncio.gather(*(part._shared.of("page", fails) for _ in range(2)), return_exceptions=True)
-    assert [type(it) for it in results] == [StoreFailed] * 2
+    assert [type(value) for value in results] == [StoreFailed] * 2

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from batchq.api.console.log_colours import MAX_CHANGES, MAX_CHARACTERS, MAX_PAGE_CHANGES, ColourBudget, plain
 from batchq.system.escapes import ESCAPES_IN_LINES
 
-CONTROLS = {chr(it) for it in ESCAPES_IN_LINES}
+CONTROLS = {chr(line) for line in ESCAPES_IN_LINES}
 PIECES = ["\x1b[", "\x1b]", "m", "31", "38;5;", "38;2;", ";", "<b>", "&", '"', "\r", "\x9b", "\u202e", "K", "\x07", "é"]
 
 
@@ -64,7 +64,7 @@ def test_the_rest_of_a_line_with_too_many_changes_keeps_one_colour():
 def test_a_page_has_a_budget_of_changes():
     colours = ColourBudget()
     pages = [colours.coloured("\x1b[31mr" * MAX_CHANGES) for _ in range(MAX_PAGE_CHANGES // MAX_CHANGES + 1)]
-    assert [it.count("<span") for it in pages] == [*[MAX_CHANGES] * (len(pages) - 1), 0]
+    assert [page.count("<span") for page in pages] == [*[MAX_CHANGES] * (len(pages) - 1), 0]
     assert pages[-1] == "r" * MAX_CHANGES
 
 

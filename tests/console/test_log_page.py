@@ -22,7 +22,7 @@ async def job_that_writes(browser, *output, seconds=0, status="SUCCEEDED", name=
 
 
 def positions(page):
-    return [int(it[1:]) for it in page.page.ids if re.fullmatch(r"L\d+", it)]
+    return [int(identifier[1:]) for identifier in page.page.ids if re.fullmatch(r"L\d+", identifier)]
 
 
 def attribute(page, name):
@@ -39,7 +39,7 @@ async def test_the_page_shows_the_last_lines_with_their_numbers_and_follows(brow
 
 
 async def test_a_log_that_is_longer_than_the_page_is_read_by_older_and_newer_pages(browser):
-    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
+    job_id = await job_that_writes(browser, *[f"line-{index}" for index in range(10)])
     path = f"/ui/jobs/{job_id}/log"
     last = await browser.open(f"{path}?tail=4")
     assert "7 line-6 8 line-7 9 line-8 10 line-9" in last.text
@@ -58,7 +58,7 @@ async def test_lines_are_not_numbered_if_too_much_must_be_read_for_it(browser, m
 
 
 async def test_a_link_to_a_line_shows_the_lines_around_it(browser):
-    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(10)])
+    job_id = await job_that_writes(browser, *[f"line-{index}" for index in range(10)])
     path = f"/ui/jobs/{job_id}/log"
     at = positions(await browser.open(path))[7]
     page = await browser.open(f"{path}?attempt=1&at={at}&limit=5")
@@ -97,18 +97,18 @@ async def test_a_follower_of_an_ended_job_is_told_that_no_more_lines_can_come(br
 
 
 async def test_a_search_shows_the_lines_around_each_match(browser):
-    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(20)])
+    job_id = await job_that_writes(browser, *[f"line-{index}" for index in range(20)])
     page = await browser.open(f"/ui/jobs/{job_id}/log?q=line-10")
-    assert [f"line-{it}" in page.text.split() for it in range(6, 15)] == [False, *[True] * 7, False]
+    assert [f"line-{index}" in page.text.split() for index in range(6, 15)] == [False, *[True] * 7, False]
     assert "1 found; the search has come to the end of the log." in page.text
     assert re.findall(r"<mark>(.*)</mark>", page.body) == ["line-10"]
 
 
 async def test_a_search_joins_matches_that_are_close(browser):
-    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(40)])
+    job_id = await job_that_writes(browser, *[f"line-{index}" for index in range(40)])
     page = await browser.open(f"/ui/jobs/{job_id}/log?q=?line-10+?line-14+?line-30")
     assert page.body.count('<ol class="log') == 2
-    assert [page.text.split().count(f"line-{it}") for it in (10, 12, 14, 30, 20)] == [1, 1, 1, 1, 0]
+    assert [page.text.split().count(f"line-{number}") for number in (10, 12, 14, 30, 20)] == [1, 1, 1, 1, 0]
 
 
 async def test_a_search_without_a_match_says_so(browser):
@@ -117,7 +117,7 @@ async def test_a_search_without_a_match_says_so(browser):
 
 
 async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
-    job_id = await job_that_writes(browser, *[f"line-{it}" for it in range(150)])
+    job_id = await job_that_writes(browser, *[f"line-{index}" for index in range(150)])
     path = f"/ui/jobs/{job_id}/log"
     first = await browser.open(f"{path}?q=line")
     assert "100 found in the lines up to" in first.text
@@ -127,7 +127,7 @@ async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
 
 
 async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, tmp_path):
-    lines = [it for number in range(95) for it in (*["x" * 10_000] * 3, f"match {number}")]
+    lines = [value for number in range(95) for value in (*["x" * 10_000] * 3, f"match {number}")]
     path = f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match"
     pages, further = [], [""]
     while further:
@@ -135,8 +135,8 @@ async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, 
         pages.append(re.findall(r"<mark>match (\d+)</mark>", page.body))
         assert set(re.findall("x+…?", page.text)) == {"x" * 4000 + "…"}
         further = re.findall(r'(&amp;beyond=\d+)">Search further', page.body)
-        further = [it.replace("&amp;", "&") for it in further]
-    assert [int(it) for each in pages for it in each] == list(range(95))
+        further = [value.replace("&amp;", "&") for value in further]
+    assert [int(element) for each in pages for element in each] == list(range(95))
     assert len(pages) > 1
 
 
@@ -153,10 +153,10 @@ async def test_a_pattern_that_is_not_supported_is_refused(browser):
 
 
 async def test_the_whole_log_is_downloaded_as_it_was_written(browser):
-    lines = [f"line-{it} <b> \x1b[31mred" for it in range(100)]
+    lines = [f"line-{index} <b> \x1b[31mred" for index in range(100)]
     job_id = await job_that_writes(browser, *lines)
     file = await browser.open(f"/ui/jobs/{job_id}/log/text")
-    assert file.body == "".join(f"{it}\n" for it in lines)
+    assert file.body == "".join(f"{line}\n" for line in lines)
     assert file.headers["Content-Type"] == "text/plain; charset=utf-8"
     assert file.headers["Content-Disposition"] == f'attachment; filename="{job_id}-1.log"'
     assert file.headers["X-Content-Type-Options"] == "nosniff"
@@ -178,7 +178,7 @@ async def test_a_hostile_line_is_shown_as_text_with_its_colour(browser):
     assert "<script>window" not in page.body
     assert "<img" not in page.body
     assert '<span class="sgr-31">red</span>' in page.body
-    assert not [it for it in page.body if not it.isprintable() and it != "\n"]
+    assert not [value for value in page.body if not value.isprintable() and value != "\n"]
 
 
 async def test_a_long_line_is_folded(browser):

@@ -25,7 +25,7 @@ from batchq.system.clock import wall_time
 from tests.console.conftest import Browser, console_of
 from tests.support.certificates import Authority
 
-PEOPLE = Directory(users={it: User(name=it, role=Role.ADMIN) for it in ("ada", "bob")})
+PEOPLE = Directory(users={name: User(name=name, role=Role.ADMIN) for name in ("ada", "bob")})
 SAME = {"Sec_Fetch_Site": "same-origin"}
 NAVIGATES = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 
@@ -414,7 +414,7 @@ async def secured(tmp_path, visitor):
     """The users and keys of `visitor` on a server with TLS."""
     files = Authority(tmp_path).issue()
     data = tmp_path / "secured"
-    shutil.copytree(visitor.data, data, ignore=lambda _, names: {it for it in names if not it.endswith(".json")})
+    shutil.copytree(visitor.data, data, ignore=lambda _, names: {name for name in names if not name.endswith(".json")})
     tls = {"tls_cert": files.chain, "tls_key": files.key}
     async with (
         console_of(data, auth=Auth.SIGV4, **tls) as browser,

@@ -57,10 +57,10 @@ async def test_everything_that_does_not_exist_has_the_same_page(browser):
     job_id = await browser.submit()
     paths = ["stop?queue=none", f"stop/results/{UNKNOWN}", "queues/none", "resources/none", "static/0123/console.js"]
     paths += [f"jobs/{job_id}{part}/children" for part in ("", ":0", "/nodes/0")]
-    paths += [f"definitions/{it}" for it in ("none", "none:1", "simple:2", "simple:x", "simple:1?with=9")]
-    paths += [f"jobs/{it}" for it in (UNKNOWN, f"{UNKNOWN}:3", f"{UNKNOWN}/nodes/1", "0" * 64, "8f2c51a7")]
-    paths += [f"jobs/{UNKNOWN}/{it}" for it in ("hold", "release", "pause", "resume", "stop", "log", "log/text")]
-    paths += [f"jobs/{UNKNOWN}/nodes/0/{it}" for it in ("log", "log/text")]
+    paths += [f"definitions/{text}" for text in ("none", "none:1", "simple:2", "simple:x", "simple:1?with=9")]
+    paths += [f"jobs/{text}" for text in (UNKNOWN, f"{UNKNOWN}:3", f"{UNKNOWN}/nodes/1", "0" * 64, "8f2c51a7")]
+    paths += [f"jobs/{UNKNOWN}/{text}" for text in ("hold", "release", "pause", "resume", "stop", "log", "log/text")]
+    paths += [f"jobs/{UNKNOWN}/nodes/0/{text}" for text in ("log", "log/text")]
     paths += [f"rerun?job={UNKNOWN}", f"submit?like={UNKNOWN}"]
     unknown = await browser.open("/ui/nothing", status=404)
     assert NOT_FOUND in unknown.text
@@ -113,7 +113,7 @@ async def test_an_invalid_query_is_refused_with_the_name_of_its_member(browser):
 async def test_a_page_follows_the_saved_settings(browser):
     saved = await browser.post("/ui/settings", CHOSEN)
     assert saved.headers["Location"] == "/ui/settings"
-    cookies = "; ".join(it.split(";")[0] for it in saved.headers.getall("Set-Cookie"))
+    cookies = "; ".join(text.split(";")[0] for text in saved.headers.getall("Set-Cookie"))
     page = await browser.open("/ui/settings", Cookie=cookies)
     assert '<html lang="en" data-theme="dark">' in page.body
     for name, value in CHOSEN.items():
@@ -122,8 +122,8 @@ async def test_a_page_follows_the_saved_settings(browser):
 
 async def test_the_settings_that_the_script_reads_are_kept_for_a_year_below_ui(browser):
     cookies = (await browser.post("/ui/settings", CHOSEN)).headers.getall("Set-Cookie")
-    assert [it.split(";")[0] for it in cookies] == ["theme=dark", "times=utc", "shortcuts=off"]
-    assert all("Max-Age=31536000; Path=/ui; SameSite=Lax" in it and "HttpOnly" not in it for it in cookies)
+    assert [cooky.split(";")[0] for cooky in cookies] == ["theme=dark", "times=utc", "shortcuts=off"]
+    assert all("Max-Age=31536000; Path=/ui; SameSite=Lax" in cooky and "HttpOnly" not in cooky for cooky in cookies)
 
 
 async def test_without_settings_the_theme_is_that_of_the_system(browser):
@@ -156,7 +156,7 @@ def test_the_script_is_short():
     assert len((STATIC / "console.js").read_text().splitlines()) <= MAX_LINES
 
 
-@pytest.mark.parametrize("template", TEMPLATES, ids=lambda it: it.name)
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda item: item.name)
 def test_a_template_has_nothing_inline(template: Path):
     assert [name for name, found in INLINE.items() if found.search(template.read_text())] == []
 
@@ -176,5 +176,5 @@ async def test_static_files_have_the_types_that_browsers_require(browser):
 
 
 async def test_static_files_may_be_kept_for_ever(browser):
-    style = next(it for it in (await browser.open("/ui/")).body.split('"') if it.endswith(".css"))
+    style = next(part for part in (await browser.open("/ui/")).body.split('"') if part.endswith(".css"))
     assert (await browser.open(style)).headers["Cache-Control"] == "public, max-age=31536000, immutable"

@@ -29,11 +29,13 @@ async def test_the_list_shows_states_counts_and_why_the_first_job_waits(browser)
 async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(browser):
     await queue(browser, "gpu")
     await browser.run("long-1", jobQueue="gpu")
-    waiting = [await browser.submit(f"next-{it}", jobQueue="gpu") for it in range(3)]
-    for it in waiting:
-        await browser.wait_for(it, "RUNNABLE")
+    waiting = [await browser.submit(f"next-{index}", jobQueue="gpu") for index in range(3)]
+    for job_id in waiting:
+        await browser.wait_for(job_id, "RUNNABLE")
     page = await browser.open("/ui/queues/gpu")
-    assert [it for it in page.page.ids if it.startswith("job-")] == [f"job-{it}" for it in waiting]
+    assert [identifier for identifier in page.page.ids if identifier.startswith("job-")] == [
+        f"job-{value}" for value in waiting
+    ]
     assert "2nd in line" in page.text
     assert 'title="Place in queue gpu: 2nd, behind 1 job requesting 1 vCPU.' in page.body
     assert "vCPUs in use 1" in page.text

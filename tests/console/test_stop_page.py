@@ -58,7 +58,7 @@ async def test_a_terminate_stops_the_job_with_the_reason_and_the_user(browser):
     job = await browser.describe(job_id)
     assert (job["statusReason"], job["isTerminated"]) == ("<b>too hot</b>", True)
     records = (await browser.call("batchq/listaudit", {"job": job_id}))["records"]
-    assert "TerminateJob" in {it["operation"] for it in records}
+    assert "TerminateJob" in {record["operation"] for record in records}
 
 
 async def test_a_cancel_lets_the_attempt_end(browser):
@@ -110,17 +110,17 @@ async def test_a_form_that_is_sent_twice_orders_once(browser):
     path = f"/ui/jobs/{job_id}/stop"
     form = await browser.form(path, order="TERMINATE", reason="too hot")
     answers = await asyncio.gather(browser.post(path, form), browser.post(path, form))
-    assert {it.headers["Location"] for it in answers} == {f"/ui/jobs/{job_id}"}
+    assert {answer.headers["Location"] for answer in answers} == {f"/ui/jobs/{job_id}"}
     assert len((await browser.describe(job_id))["batchq"]["stopOrders"]) == 1
 
 
 async def test_of_two_orders_for_one_state_the_first_counts(browser):
     job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    forms = [await browser.form(path, order="TERMINATE", reason=it) for it in ("first", "second")]
+    forms = [await browser.form(path, order="TERMINATE", reason=name) for name in ("first", "second")]
     answers = [await browser.post(path, forms[0]), await browser.post(path, forms[1], status=409)]
     assert "Already stopping since" in answers[1].text
-    assert [it["reason"] for it in (await browser.describe(job_id))["batchq"]["stopOrders"]] == ["first"]
+    assert [order["reason"] for order in (await browser.describe(job_id))["batchq"]["stopOrders"]] == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
     definition = {"jobDefinitionName": "gang", "type": "multinode", "nodeProperties": nodes}
     await browser.call("registerjobdefinition", definition)
     gang = await browser.run("gang", jobDefinition="gang", containerOverrides={}, script=None)
-    main, other = [await browser.open(f"/ui/jobs/{gang}/nodes/{it}/stop") for it in (0, 1)]
+    main, other = [await browser.open(f"/ui/jobs/{gang}/nodes/{number}/stop") for number in (0, 1)]
     assert "It is the main node, so the whole job ends." in main.text
     assert "the job and its other containers continue. The next attempt has all nodes again." in other.text
     path = f"/ui/jobs/{gang}/nodes/1/stop"

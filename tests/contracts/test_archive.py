@@ -59,9 +59,9 @@ async def test_each_task_has_its_own_log(archive):
 
 async def test_the_lines_between_two_positions_are_counted(archive):
     await archive.append(TASK, lines("a", "b\n", "x" * 300_000, "d"))
-    starts = [it.position for it in (await read(archive)).lines]
+    starts = [line.position for line in (await read(archive)).lines]
 
-    assert [await archive.count(TASK, start=starts[0], end=it) for it in starts] == [0, 1, 2, 3]
+    assert [await archive.count(TASK, start=starts[0], end=start) for start in starts] == [0, 1, 2, 3]
     assert await archive.count(TASK, start=starts[1], end=starts[3]) == 2
     assert await archive.count(OTHER, start=0, end=0) == 0
 
@@ -141,7 +141,9 @@ async def test_a_line_has_the_same_position_in_every_page(archive):
     forwards, back = await read(archive), await read_back(archive, limit=2)
 
     assert forwards.lines[1:] == back.lines
-    assert [forwards.start, *[line.position for line in forwards.lines][1:]] == [it.position for it in forwards.lines]
+    assert [forwards.start, *[line.position for line in forwards.lines][1:]] == [
+        line.position for line in forwards.lines
+    ]
     assert messages(await read(archive, position=forwards.lines[2].position)) == ["c"]
 
 

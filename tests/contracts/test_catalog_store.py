@@ -25,7 +25,7 @@ from tests.support.builders import NOON, consumable, definition, environment, po
 
 
 def names(found):
-    return [str(it.ref) for it in found]
+    return [str(other_definition.ref) for other_definition in found]
 
 
 async def page(store, *, name=None, status=None, limit=100, after=None):
@@ -52,7 +52,7 @@ RESOURCES = {
 }
 
 
-@pytest.mark.parametrize("kind", RESOURCES, ids=lambda it: it.__name__)
+@pytest.mark.parametrize("kind", RESOURCES, ids=lambda value: value.__name__)
 async def test_a_resource_is_read_as_saved_last_until_it_is_deleted(store, kind):
     build, members = RESOURCES[kind]
     changed = build("a", **members, tags=(("k", "v"),))
@@ -66,7 +66,7 @@ async def test_a_resource_is_read_as_saved_last_until_it_is_deleted(store, kind)
 
     assert both == (changed, build("b"))
     assert await store.resources(kind) == (changed,)
-    assert [await store.resources(it) for it in RESOURCES if it is not kind] == [()] * 3
+    assert [await store.resources(resource) for resource in RESOURCES if resource is not kind] == [()] * 3
 
 
 async def test_definitions_are_numbered_by_name_from_one(store):
@@ -85,7 +85,7 @@ async def test_definitions_are_numbered_by_name_from_one(store):
 async def test_concurrent_definitions_have_consecutive_revisions(store):
     made = await asyncio.gather(*(store.add_definition(definition(name="a"), caller=None) for _ in range(50)))
 
-    assert sorted(it.ref.revision for it in made) == list(range(1, 51))
+    assert sorted(other_definition.ref.revision for other_definition in made) == list(range(1, 51))
     assert len(await page(store, name="a")) == 50
 
 

@@ -13,7 +13,7 @@ from tests.support.builders import job_id
 from tests.support.inline import InlineCheckpointFiles
 
 JOB, OTHER = job_id(1), job_id(2)
-STOP, FINAL = (Moment(attempt=1, mark=it) for it in Mark)
+STOP, FINAL = (Moment(attempt=1, mark=value) for value in Mark)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -22,7 +22,7 @@ class Disk:
 
     def __init__(self, make, root):
         self.now = NOON
-        self.store = make(root, now=lambda: self.now, changed_at=lambda it: it.st_mtime_ns)
+        self.store = make(root, now=lambda: self.now, changed_at=lambda value: value.st_mtime_ns)
         self.root = root
 
     async def folder(self, job=JOB):
@@ -32,16 +32,16 @@ class Disk:
         path = (await self.folder(job)) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * size)
-        for it in (path, *path.parents):
-            if it == self.root / job:
+        for parent in (path, *path.parents):
+            if parent == self.root / job:
                 break
-            os.utime(it, (at.timestamp(), at.timestamp()))
+            os.utime(parent, (at.timestamp(), at.timestamp()))
 
     def listed(self):
-        return sorted(it.name for it in (self.root / JOB).iterdir())
+        return sorted(path.name for path in (self.root / JOB).iterdir())
 
     async def names(self, *, ended=True, job=JOB):
-        return [it.name for it in await self.store.entries(job, ended=ended)]
+        return [entry.name for entry in await self.store.entries(job, ended=ended)]
 
 
 @pytest.fixture(params=[CheckpointFiles, InlineCheckpointFiles])
@@ -129,7 +129,7 @@ async def test_the_first_checkpoint_after_a_request_is_manual(disk):
         if minute in (1, 3):
             await disk.store.record_request(JOB)
 
-    types = [it.type for it in await disk.store.entries(JOB, ended=True)]
+    types = [entry.type for entry in await disk.store.entries(JOB, ended=True)]
 
     assert types == [CheckpointType.AUTOMATIC] * 2 + [CheckpointType.MANUAL, CheckpointType.AUTOMATIC]
 
@@ -142,7 +142,7 @@ async def test_checkpoints_that_were_written_or_changed_after_a_moment_are_selec
     await disk.store.mark(JOB, STOP)
     await disk.write("after", at=NOON - timedelta(hours=1))
 
-    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=STOP)] == ["after", "changed"]
+    assert [entry.name for entry in await disk.store.entries(JOB, ended=True, since=STOP)] == ["after", "changed"]
     assert await disk.store.entries(JOB, ended=True, since=FINAL) == ()
 
 
@@ -191,7 +191,7 @@ async def test_an_attempt_continues_from_a_checkpoint_that_was_not_complete_when
     disk.now = NOON + timedelta(seconds=15)
     await disk.store.mark(JOB, FINAL, ended=False)
 
-    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=FINAL)] == ["last"]
+    assert [entry.name for entry in await disk.store.entries(JOB, ended=True, since=FINAL)] == ["last"]
     assert (await disk.store.prepare(JOB, ended=True, final=(FINAL, "final"))).resume_from == "/opt/ml/checkpoints/last"
 
 
@@ -209,7 +209,7 @@ async def test_the_moments_of_an_attempt_end_with_the_first_container_of_the_nex
     await disk.store.mark(JOB, STOP)
     await disk.store.prepare(JOB, ended=False)
     await disk.write("b", at=NOON + timedelta(minutes=1))
-    assert [it.name for it in await disk.store.entries(JOB, ended=True, since=STOP)] == ["b"]
+    assert [entry.name for entry in await disk.store.entries(JOB, ended=True, since=STOP)] == ["b"]
 
     await disk.store.prepare(JOB, ended=True)
 
@@ -237,7 +237,7 @@ async def test_a_checkpoint_from_before_the_clock_was_set_back_is_complete(disk)
     await disk.write("a", at=NOON)
     disk.now = NOON - timedelta(hours=1)
 
-    assert [it.complete for it in await disk.store.entries(JOB, ended=False)] == [True]
+    assert [entry.complete for entry in await disk.store.entries(JOB, ended=False)] == [True]
 
 
 async def test_named_checkpoints_are_deleted(disk):
@@ -268,7 +268,7 @@ async def test_an_empty_directory_is_deleted_with_its_last_entry(disk):
     await disk.store.discard_except(JOB, [])
 
     assert await disk.store.directory(JOB) is None
-    assert [it for it in disk.root.iterdir() if not it.name.startswith(".")] == []
+    assert [path for path in disk.root.iterdir() if not path.name.startswith(".")] == []
 
 
 async def test_temporary_entries_are_deleted_alone(disk):
@@ -324,7 +324,9 @@ async def test_only_the_end_of_a_large_file_of_metrics_is_read(disk):
 
 
 @pytest.mark.fault("BU05")
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda it: it.symlink_to("/etc/passwd"), lambda it: None])
+@pytest.mark.parametrize(
+    "make", [os.mkfifo, os.mkdir, lambda value: value.symlink_to("/etc/passwd"), lambda value: None]
+)
 async def test_metrics_that_are_not_a_file_are_empty(disk, make):
     make(await disk.folder() / "metrics.jsonl")
 

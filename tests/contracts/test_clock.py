@@ -75,7 +75,7 @@ async def test_the_time_for_which_the_machine_is_suspended_counts(monkeypatch):
     system = SystemClock()
     before, elapsed = system.now(), time.clock_gettime
 
-    monkeypatch.setattr(time, "clock_gettime", lambda it: elapsed(it) + 7200 * (it == time.CLOCK_BOOTTIME))
+    monkeypatch.setattr(time, "clock_gettime", lambda value: elapsed(value) + 7200 * (value == time.CLOCK_BOOTTIME))
 
     assert timedelta(hours=2) <= system.now() - before < timedelta(hours=2) + A_WHILE
 

@@ -27,77 +27,77 @@ IGNORES_SIGTERM = Script(seconds=None, output=("ready",))
 
 
 async def test_a_created_container_has_not_started(runtime):
-    it = launch()
+    container = launch()
 
-    made = await runtime.create(it)
+    made = await runtime.create(container)
 
     assert made.state is ContainerState.CREATED
-    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
+    assert await runtime.inspect(container.tag) == Inspection(tag=container.tag, state=ContainerState.CREATED)
 
 
 async def test_a_repeated_create_makes_one_container_that_can_be_started(runtime):
-    it = launch(QUICK)
-    await runtime.create(it)
+    container = launch(QUICK)
+    await runtime.create(container)
 
-    made = await runtime.create(it)
+    made = await runtime.create(container)
     surveyed = [found.tag for found in await runtime.survey()]
-    await runtime.start(it.tag)
+    await runtime.start(container.tag)
 
     assert made.state is ContainerState.CREATED
-    assert surveyed == [it.tag]
-    assert (await over(runtime, it.tag)).exit_code == 0
+    assert surveyed == [container.tag]
+    assert (await over(runtime, container.tag)).exit_code == 0
 
 
 async def test_a_create_of_a_running_container_reports_that_it_runs(runtime):
-    it = launch(LONG)
-    await runtime.create(it)
-    await runtime.start(it.tag)
+    container = launch(LONG)
+    await runtime.create(container)
+    await runtime.start(container.tag)
 
-    assert (await runtime.create(it)).state is ContainerState.RUNNING
+    assert (await runtime.create(container)).state is ContainerState.RUNNING
 
 
 async def test_a_create_of_an_exited_container_reports_that_it_exited(runtime):
-    it = launch(QUICK)
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    await over(runtime, it.tag)
+    container = launch(QUICK)
+    await runtime.create(container)
+    await runtime.start(container.tag)
+    await over(runtime, container.tag)
 
-    assert (await runtime.create(it)).state is ContainerState.EXITED
+    assert (await runtime.create(container)).state is ContainerState.EXITED
 
 
 async def test_a_container_created_before_is_found_by_its_id(runtime):
-    it = launch(QUICK)
-    made = await runtime.create(it)
+    container = launch(QUICK)
+    made = await runtime.create(container)
 
-    again = await runtime.create(replace(it, container_id=made.container_id))
-    await runtime.start(it.tag)
+    again = await runtime.create(replace(container, container_id=made.container_id))
+    await runtime.start(container.tag)
 
     assert again == made
-    assert (await over(runtime, it.tag)).exit_code == 0
+    assert (await over(runtime, container.tag)).exit_code == 0
 
 
 async def test_a_container_created_before_and_removed_is_not_created_again(runtime):
-    it = launch(QUICK)
-    made = await runtime.create(it)
-    await runtime.remove(it.tag)
+    container = launch(QUICK)
+    made = await runtime.create(container)
+    await runtime.remove(container.tag)
 
     with pytest.raises(ContainerGone):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
     assert await runtime.survey() == ()
 
 
 async def test_another_container_with_the_same_name_is_not_adopted(runtime):
-    it = launch(QUICK)
-    made = await runtime.create(it)
-    await runtime.remove(it.tag)
-    other = await runtime.create(it)
+    container = launch(QUICK)
+    made = await runtime.create(container)
+    await runtime.remove(container.tag)
+    other = await runtime.create(container)
 
     with pytest.raises(ContainerGone):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
     assert other.container_id != made.container_id
-    assert (await runtime.inspect(it.tag)).state is ContainerState.CREATED
+    assert (await runtime.inspect(container.tag)).state is ContainerState.CREATED
 
 
 async def test_each_attempt_has_its_own_container(runtime):
@@ -151,23 +151,23 @@ async def test_an_exited_container_never_runs_again(runtime):
 
 
 async def test_a_container_removed_before_its_start_cannot_be_started(runtime):
-    it = launch()
-    await runtime.create(it)
-    await runtime.remove(it.tag)
+    container = launch()
+    await runtime.create(container)
+    await runtime.remove(container.tag)
 
     with pytest.raises(ContainerGone):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
 
 async def test_a_missing_command_is_refused_definitely_and_has_not_started(runtime):
-    it = launch(Script(refuse="no such file"))
-    await runtime.create(it)
+    container = launch(Script(refuse="no such file"))
+    await runtime.create(container)
 
     with pytest.raises(StartRefused, match=r"^CannotStartContainerError: .*no such file") as refused:
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert (refused.value.exit_code, refused.value.certain) == (127, True)
-    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
+    assert await runtime.inspect(container.tag) == Inspection(tag=container.tag, state=ContainerState.CREATED)
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
@@ -194,8 +194,8 @@ async def test_lack_of_memory_is_reported(runtime):
     # Docker loses about one report of 50 under load (decision 0055).
     found = [await ended(runtime, script) for _ in range(4)]
 
-    assert {it.exit_code for it in found} == {137}
-    assert sum(it.out_of_memory for it in found) >= 2
+    assert {container.exit_code for container in found} == {137}
+    assert sum(container.out_of_memory for container in found) >= 2
 
 
 def stating_failure(text, exit_code, **changes):
@@ -256,9 +256,9 @@ async def test_a_container_that_ignores_the_stop_signal_continues_and_can_be_kil
 
 
 async def created(runtime):
-    it = launch()
-    await runtime.create(it)
-    return it.tag
+    container = launch()
+    await runtime.create(container)
+    return container.tag
 
 
 async def running(runtime):
@@ -387,10 +387,10 @@ async def test_a_log_is_read_while_the_container_runs(runtime):
 
 
 async def test_a_created_container_has_no_output(runtime):
-    it = launch(QUICK)
-    await runtime.create(it)
+    container = launch(QUICK)
+    await runtime.create(container)
 
-    assert await output(runtime, it.tag) == []
+    assert await output(runtime, container.tag) == []
 
 
 async def test_an_absent_container_has_no_log(runtime):
@@ -424,8 +424,11 @@ async def test_an_engine_has_one_id(runtime):
 async def test_each_machine_has_a_name_and_resources(runtime):
     machines = await runtime.machines()
 
-    assert len({it.name for it in machines}) == len(machines) >= 1
-    assert all(it.is_open and it.resources.millicpus >= 1000 and it.resources.memory_mib > 0 for it in machines)
+    assert len({machine.name for machine in machines}) == len(machines) >= 1
+    assert all(
+        machine.is_open and machine.resources.millicpus >= 1000 and machine.resources.memory_mib > 0
+        for machine in machines
+    )
 
 
 async def test_closing_the_runtime_leaves_the_containers_running(runtime):
@@ -445,19 +448,19 @@ def on_shared(*played):
 
 @engines_only
 async def test_a_container_whose_network_was_removed_before_its_start_is_created_again(runtime):
-    it = on_shared(QUICK)
-    made = await runtime.create(it)
+    container = on_shared(QUICK)
+    made = await runtime.create(container)
     before = pause_container_ids(runtime)
     remove_pause_containers(runtime)
 
     with pytest.raises(RuntimeUnknown):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
     with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(it, container_id=made.container_id))
-    again = await runtime.create(it)
-    await runtime.start(it.tag)
+        await runtime.create(replace(container, container_id=made.container_id))
+    again = await runtime.create(container)
+    await runtime.start(container.tag)
 
-    assert (await over(runtime, it.tag)).exit_code == 0
+    assert (await over(runtime, container.tag)).exit_code == 0
     assert again.container_id != made.container_id
     assert pause_container_ids(runtime).keys() == before.keys()
     assert pause_container_ids(runtime) != before
@@ -465,16 +468,16 @@ async def test_a_container_whose_network_was_removed_before_its_start_is_created
 
 @engines_only
 async def test_a_running_container_survives_its_pause_container(runtime):
-    it = on_shared(LONG)
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    await wait_for_line(runtime, it.tag, "ready")
+    container = on_shared(LONG)
+    await runtime.create(container)
+    await runtime.start(container.tag)
+    await wait_for_line(runtime, container.tag, "ready")
 
     remove_pause_containers(runtime)
 
-    assert (await runtime.inspect(it.tag)).state is ContainerState.RUNNING
-    await runtime.signal_stop(it.tag)
-    assert (await over(runtime, it.tag)).exit_code == 7
+    assert (await runtime.inspect(container.tag)).state is ContainerState.RUNNING
+    await runtime.signal_stop(container.tag)
+    assert (await over(runtime, container.tag)).exit_code == 7
 
 
 @engines_only
@@ -490,24 +493,24 @@ async def test_each_environment_and_account_has_its_own_network(runtime):
 @engines_only
 @pytest.mark.parametrize("network", [Network.BRIDGE, Network.HOST, Network.NONE])
 async def test_the_network_setting_of_an_environment_applies(runtime, network):
-    it = replace(launch(QUICK), network=network)
-    await runtime.create(it)
-    await runtime.start(it.tag)
+    container = replace(launch(QUICK), network=network)
+    await runtime.create(container)
+    await runtime.start(container.tag)
 
-    assert (await over(runtime, it.tag)).exit_code == 0
+    assert (await over(runtime, container.tag)).exit_code == 0
     assert pause_container_ids(runtime) == {}
 
 
 async def test_only_containers_that_run_are_measured_if_any_is(runtime):
-    it, other = launch(replace(LONG, cpus=0.5, memory_mib=20)), launch(QUICK)
-    ids = {each.tag: (await runtime.create(each)).container_id for each in (it, other)}
-    for each in (it, other):
+    container, other = launch(replace(LONG, cpus=0.5, memory_mib=20)), launch(QUICK)
+    ids = {each.tag: (await runtime.create(each)).container_id for each in (container, other)}
+    for each in (container, other):
         await runtime.start(each.tag)
     await over(runtime, other.tag)
     at = SystemClock().now()
 
     found = await runtime.measure({**ids, new_tag(): "0" * 64}, at=at)
 
-    assert found is None or found.keys() <= {it.tag}
+    assert found is None or found.keys() <= {container.tag}
     assert all(use.sampled_at == at for use in (found or {}).values())
-    await runtime.kill(it.tag)
+    await runtime.kill(container.tag)

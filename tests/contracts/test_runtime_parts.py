@@ -23,17 +23,20 @@ def shared(runtime):
 
 
 async def begin(runtime, tag, part, *played, **changes):
-    it = part_of(tag, part, *played, **changes)
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    return it.tag
+    container = part_of(tag, part, *played, **changes)
+    await runtime.create(container)
+    await runtime.start(container.tag)
+    return container.tag
 
 
 async def task(runtime, *names, script=LONG):
     """The tags of the containers of a task, which run."""
     tag = new_tag()
     return [
-        await begin(runtime, tag, f"0/{name}", script, beside=tuple(it for it in names if it != name)) for name in names
+        await begin(
+            runtime, tag, f"0/{name}", script, beside=tuple(other_name for other_name in names if other_name != name)
+        )
+        for name in names
     ]
 
 
@@ -47,12 +50,12 @@ async def address(runtime, tag):
 
 
 async def test_a_created_container_has_not_started(runtime):
-    it = part_of(new_tag(), "0/main")
+    container = part_of(new_tag(), "0/main")
 
-    made = await runtime.create(it)
+    made = await runtime.create(container)
     assert made.state is ContainerState.CREATED
-    assert await runtime.create(it) == made
-    assert await runtime.survey() == (Inspection(tag=it.tag, state=ContainerState.CREATED),)
+    assert await runtime.create(container) == made
+    assert await runtime.survey() == (Inspection(tag=container.tag, state=ContainerState.CREATED),)
 
 
 async def test_a_survey_distinguishes_the_containers(runtime):
@@ -104,15 +107,15 @@ async def test_each_node_has_its_own_address(runtime):
 
 
 async def test_only_a_running_container_on_a_network_of_its_attempt_has_an_address(runtime):
-    it = part_of(new_tag(), "0/main", QUICK)
-    alone = replace(it, tag=new_tag())
-    await runtime.create(it)
-    assert await address(runtime, it.tag) is None
-    await runtime.start(it.tag)
+    container = part_of(new_tag(), "0/main", QUICK)
+    alone = replace(container, tag=new_tag())
+    await runtime.create(container)
+    assert await address(runtime, container.tag) is None
+    await runtime.start(container.tag)
     await runtime.create(alone)
     await runtime.start(alone.tag)
 
-    assert (await over(runtime, it.tag)).address is None
+    assert (await over(runtime, container.tag)).address is None
     assert (await over(runtime, alone.tag)).address is None
 
 

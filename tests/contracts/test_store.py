@@ -59,9 +59,11 @@ async def test_existing_jobs_are_found_among_many_ids(store):
     some = tuple(job() for _ in range(10))
     await update(store, inserted=some)
 
-    found = await store.jobs([*(job_id(10**6 + number) for number in range(40_000)), *(it.id for it in some)])
+    found = await store.jobs(
+        [*(job_id(10**6 + number) for number in range(40_000)), *(other_job.id for other_job in some)]
+    )
 
-    assert found == {it.id: it for it in some}
+    assert found == {other_job.id: other_job for other_job in some}
 
 
 async def test_an_update_increments_the_version(store):
@@ -88,10 +90,12 @@ async def test_jobs_inserted_and_updated_together_are_read_as_saved(store):
 
     await update(store, updated=left, history=(moment(left[1]),))
 
-    assert await store.jobs([it.id for it in left]) == {it.id: saved(it) for it in left}
-    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1, 4]
-    assert [it.order for it in await store.unschedulable(9)] == [3]
-    assert [it.order for it in await store.active()] == [2]
+    assert await store.jobs([other_job.id for other_job in left]) == {
+        other_job.id: saved(other_job) for other_job in left
+    }
+    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [1, 4]
+    assert [other_job.order for other_job in await store.unschedulable(9)] == [3]
+    assert [other_job.order for other_job in await store.active()] == [2]
 
 
 async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
@@ -101,14 +105,17 @@ async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
     await update(store, inserted=(free, held, waits, runs))
     queued = await store.queued()
 
-    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [1]
-    assert [it.order for it in await store.unschedulable(9)] == []
-    assert [it.order for it in (await store.search(PageQuery(selection=JobSelection(held=True), limit=9))).jobs] == [
+    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [1]
+    assert [other_job.order for other_job in await store.unschedulable(9)] == []
+    assert [
+        other_job.order
+        for other_job in (await store.search(PageQuery(selection=JobSelection(held=True), limit=9))).jobs
+    ] == [
         3,
         2,
     ]
     await update(store, updated=(replace(held, hold=None), replace(free, hold=hold)))
-    assert [it.order for it in await store.runnable(QueueName("default"), 9)] == [2]
+    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [2]
     assert await store.queued() == queued == {"root": 3}
 
 
@@ -121,9 +128,9 @@ async def test_the_last_order_is_the_highest(store):
 async def test_concurrent_commits_are_all_saved(store):
     many = [job() for _ in range(50)]
 
-    await asyncio.gather(*(update(store, inserted=(it,)) for it in many))
+    await asyncio.gather(*(update(store, inserted=(value,)) for value in many))
 
-    assert await store.jobs([it.id for it in many]) == {it.id: it for it in many}
+    assert await store.jobs([other_job.id for other_job in many]) == {other_job.id: other_job for other_job in many}
 
 
 # ------------------------------------------------------------------------------------------------ all of it, or nothing
@@ -204,8 +211,8 @@ async def test_unschedulable_jobs_of_all_queues_are_listed_in_order(store):
     )
     await update(store, inserted=inserted)
 
-    assert [it.order for it in await store.unschedulable(2)] == [1, 3]
-    assert [it.order for it in await store.unschedulable(2, after=3)] == [5]
+    assert [other_job.order for other_job in await store.unschedulable(2)] == [1, 3]
+    assert [other_job.order for other_job in await store.unschedulable(2, after=3)] == [5]
 
 
 async def test_dependents_are_jobs_that_still_wait(store):
@@ -279,9 +286,9 @@ async def test_an_expired_submission_key_can_be_reused_before_its_deletion(store
     first, again = job(), job()
     later = NOON + timedelta(days=1)
     keys = [submission(invocation_id=f"{number:04}") for number in range(MAX_SUBMISSIONS_DELETED + 1)]
-    await update(store, inserted=(first,), submissions=tuple((it, first.id, NOON) for it in keys))
+    await update(store, inserted=(first,), submissions=tuple((key, first.id, NOON) for key in keys))
 
-    anew = tuple((it, again.id, later) for it in (keys[0], keys[-1]))
+    anew = tuple((value, again.id, later) for value in (keys[0], keys[-1]))
     await update(store, inserted=(again,), submissions=anew, delete_submissions_before=later)
 
     assert await store.submissions([keys[0], keys[-1]]) == {keys[0]: again.id, keys[-1]: again.id}
@@ -321,9 +328,9 @@ async def test_streams_are_listed_by_name_from_a_prefix(store):
     names = ["a%/2", "a%/1", "a_/1", "b/1", "a%/3", "A%/4"]
     await update(store, streams=tuple(log_stream(of, name=name) for name in names))
 
-    assert [it.name for it in await store.streams(prefix="a%")] == ["a%/1", "a%/2", "a%/3"]
-    assert [it.name for it in await store.streams(prefix="a%", after="a%/1", limit=1)] == ["a%/2"]
-    assert [it.name for it in await store.streams(limit=2)] == ["A%/4", "a%/1"]
+    assert [stream.name for stream in await store.streams(prefix="a%")] == ["a%/1", "a%/2", "a%/3"]
+    assert [stream.name for stream in await store.streams(prefix="a%", after="a%/1", limit=1)] == ["a%/2"]
+    assert [stream.name for stream in await store.streams(limit=2)] == ["A%/4", "a%/1"]
 
 
 async def test_the_newest_streams_are_first(store):
@@ -332,8 +339,10 @@ async def test_the_newest_streams_are_first(store):
     streams = tuple(log_stream(of, name=name, created_at=NOON + timedelta(days=day)) for name, day in ages.items())
     await update(store, streams=streams)
 
-    assert [it.name for it in await store.newest_streams()] == ["new", "middle", "old"]
-    assert [it.name for it in await store.newest_streams(limit=1, before=(streams[2].created_at, "new"))] == ["middle"]
+    assert [stream.name for stream in await store.newest_streams()] == ["new", "middle", "old"]
+    assert [stream.name for stream in await store.newest_streams(limit=1, before=(streams[2].created_at, "new"))] == [
+        "middle"
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------ invalid queries

@@ -24,7 +24,7 @@ def children(of, *statuses):
 
 
 def indices(jobs):
-    return [it.child.index for it in jobs]
+    return [other_job.child.index for other_job in jobs]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_a_child_is_read_with_the_spec_of_its_array(store):
 async def test_children_share_one_spec_in_memory(store, seven_children):
     found = (await store.list(PageQuery(selection=JobSelection(parent=job_id(10)), limit=7))).jobs
 
-    assert len({id(it.spec) for it in found}) == 1
+    assert len({id(other_job.spec) for other_job in found}) == 1
 
 
 async def test_a_child_without_its_array_is_a_conflict(store):
@@ -72,9 +72,9 @@ async def test_queries_of_the_engine_include_children(store, seven_children):
     misfit = replace(pending, status=Status.RUNNABLE, unschedulable=True)
     await store.commit(Changes(updated=(misfit,)))
 
-    assert {it.id for it in await store.active()} == {starting.id, running.id}
-    assert [it.job_id for it in await store.runnable(DEFAULT, 10)] == [child_id(job_id(10), 2)]
-    assert [it.id for it in await store.unschedulable(10)] == [pending.id]
+    assert {other_job.id for other_job in await store.active()} == {starting.id, running.id}
+    assert [other_job.job_id for other_job in await store.runnable(DEFAULT, 10)] == [child_id(job_id(10), 2)]
+    assert [other_job.id for other_job in await store.unschedulable(10)] == [pending.id]
 
 
 # ------------------------------------------------------------------------------------------------------ by their array
@@ -96,11 +96,12 @@ async def test_children_are_searched_in_a_bounded_range_of_indices(store, seven_
 async def test_other_jobs_have_no_children(store, seven_children):
     for_none = [job_id(9), job_id(18), job_id(99), seven_children[0].id, "\ud800"]
 
-    assert [await store.children(it, 0, 100) for it in for_none] == [()] * 5
-    assert [(await store.list(PageQuery(selection=JobSelection(parent=it), limit=100))).jobs for it in for_none] == [
-        ()
-    ] * 5
-    assert [await store.child_runs(it) for it in for_none] == [()] * 5
+    assert [await store.children(value, 0, 100) for value in for_none] == [()] * 5
+    assert [
+        (await store.list(PageQuery(selection=JobSelection(parent=other_job_id), limit=100))).jobs
+        for other_job_id in for_none
+    ] == [()] * 5
+    assert [await store.child_runs(value) for value in for_none] == [()] * 5
 
 
 async def test_a_spawning_array_has_its_existing_children(store):
@@ -139,14 +140,14 @@ async def test_queued_children_of_an_ended_array_count_as_failed(store, seven_ch
 
     assert indices(await listed(store, **of)) == found
     assert indices(await listed(store, limit=2, **of)) == found[:2]
-    assert indices(await listed(store, before=SearchPosition(0, 16), **of)) == [it for it in found if it < 5]
+    assert indices(await listed(store, before=SearchPosition(0, 16), **of)) == [value for value in found if value < 5]
 
 
 async def test_pages_of_children_continue_below_their_last_index(store, seven_children):
     async def page(before):
         return indices(await listed(store, limit=3, before=before and SearchPosition(0, before)))
 
-    assert [await page(it) for it in (None, 15, 12, 11)] == [[6, 5, 4], [3, 2, 1], [0], []]
+    assert [await page(value) for value in (None, 15, 12, 11)] == [[6, 5, 4], [3, 2, 1], [0], []]
 
 
 async def listed(store, status=None, limit=100, **page):
@@ -165,7 +166,7 @@ async def test_a_queue_is_listed_without_children(store, seven_children):
     ).jobs
     named = (await store.list(PageQuery(selection=JobSelection(names=frozenset({"*"})), limit=100))).jobs
 
-    assert [it.order for it in jobs] == [18, 10, 9]
+    assert [other_job.order for other_job in jobs] == [18, 10, 9]
     assert running == ()
     assert named == jobs
 
@@ -240,7 +241,7 @@ async def test_arrays_with_work_are_listed_in_order(store):
     parents = tuple(array(4, number=number, array_state=ArrayState()) for number in (30, 10, 20))
     await store.commit(Changes(inserted=parents))
 
-    assert [it.order for it in await store.arrays_with_work()] == [10, 20, 30]
+    assert [other_job.order for other_job in await store.arrays_with_work()] == [10, 20, 30]
 
 
 # -------------------------------------------------------------------------------------------------------- dependencies
@@ -285,10 +286,10 @@ async def test_a_unit_of_work_with_many_children_is_saved_completely(store):
     await store.commit(Changes(inserted=(parent,)))
     await store.commit(Changes(inserted=spawned, updated=(parent,)))
 
-    await store.commit(Changes(updated=tuple(replace(it, status=Status.RUNNABLE) for it in spawned)))
+    await store.commit(Changes(updated=tuple(replace(other_job, status=Status.RUNNABLE) for other_job in spawned)))
 
     found = await store.children(parent.id, 0, 250)
-    assert {(it.status, it.version) for it in found} == {(Status.RUNNABLE, 1)}
+    assert {(other_job.status, other_job.version) for other_job in found} == {(Status.RUNNABLE, 1)}
     assert indices(found) == list(range(250))
 
 
@@ -297,7 +298,7 @@ async def test_one_conflict_among_many_updates_saves_nothing(store, place):
     parent = array(250)
     spawned = children(parent, *[Status.PENDING] * 250)
     await store.commit(Changes(inserted=(parent, *spawned)))
-    moved = [replace(it, status=Status.RUNNABLE) for it in spawned]
+    moved = [replace(other_job, status=Status.RUNNABLE) for other_job in spawned]
     moved[place] = replace(moved[place], version=7)
 
     with pytest.raises(Conflict, match=f"job {spawned[place].id} is not at version 7"):

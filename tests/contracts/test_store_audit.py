@@ -31,7 +31,7 @@ def act(second, **fields):
 
 
 async def records(store, **fields):
-    return [it.record for it in await store.audit_records(AuditQuery(**{"limit": 100} | fields))]
+    return [record.record for record in await store.audit_records(AuditQuery(**{"limit": 100} | fields))]
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def test_audit_records_of_a_failed_commit_are_not_saved(store):
     ],
 )
 async def test_a_query_selects_only_matching_records(store, several, query, found):
-    assert await records(store, **query) == [several[it] for it in found]
+    assert await records(store, **query) == [several[value] for value in found]
 
 
 @pytest.mark.parametrize("visibility", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
@@ -89,7 +89,7 @@ async def test_pages_continue_within_the_same_time(store, visibility):
     last = first[-1]
     second = await store.audit_records(AuditQuery(limit=4, visibility=visibility, before=(last.record.at, last.number)))
 
-    assert [it.record for it in (*first, *second)] == [*acts[::-1]]
+    assert [entry.record for entry in (*first, *second)] == [*acts[::-1]]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_records_about_a_job_are_visible_to_its_owner_and_coordinators(sto
     )
     await store.commit(Changes(inserted=(job(),), audit_records=by_others))
 
-    assert await records(store, visibility=visibility) == [by_others[it] for it in found]
+    assert await records(store, visibility=visibility) == [by_others[value] for value in found]
 
 
 async def test_journaled_records_are_ingested_once(store):
@@ -131,22 +131,22 @@ async def test_old_records_are_deleted_oldest_first_in_batches(store, several):
 
 CATALOG = {
     "compute-environment/local": [
-        lambda it: it.put_resource(environment(), caller=BY_ADA),
-        lambda it: it.drop_resource(ComputeEnvironment, "local", caller=BY_ADA),
+        lambda store: store.put_resource(environment(), caller=BY_ADA),
+        lambda value: value.drop_resource(ComputeEnvironment, "local", caller=BY_ADA),
     ],
     "job-queue/default": [
-        lambda it: it.put_resource(queue(), caller=BY_ADA),
-        lambda it: it.drop_resource(JobQueue, "default", caller=BY_ADA),
+        lambda store: store.put_resource(queue(), caller=BY_ADA),
+        lambda value: value.drop_resource(JobQueue, "default", caller=BY_ADA),
     ],
     "scheduling-policy/fair": [
-        lambda it: it.put_resource(policy(name="fair"), caller=BY_ADA),
-        lambda it: it.drop_resource(SchedulingPolicy, "fair", caller=BY_ADA),
+        lambda store: store.put_resource(policy(name="fair"), caller=BY_ADA),
+        lambda value: value.drop_resource(SchedulingPolicy, "fair", caller=BY_ADA),
     ],
     "consumable-resource/licences": [
-        lambda it: it.put_resource(consumable(name="licences"), caller=BY_ADA),
-        lambda it: it.drop_resource(ConsumableResource, "licences", caller=BY_ADA),
+        lambda store: store.put_resource(consumable(name="licences"), caller=BY_ADA),
+        lambda value: value.drop_resource(ConsumableResource, "licences", caller=BY_ADA),
     ],
-    "job-definition/a": [lambda it: it.add_definition(definition(name="a"), caller=BY_ADA)],
+    "job-definition/a": [lambda value: value.add_definition(definition(name="a"), caller=BY_ADA)],
 }
 
 
@@ -155,9 +155,9 @@ async def test_a_change_of_the_catalog_is_saved_with_the_audit_record_of_its_cal
     done = [await change(store) for change in changes]
 
     (*acts,) = await records(store)
-    assert [(it.resource, it.user, it.operation, it.at) for it in acts] == [(about, "ada", "AnOperation", NOON)] * len(
-        done
-    )
+    assert [(other_act.resource, other_act.user, other_act.operation, other_act.at) for other_act in acts] == [
+        (about, "ada", "AnOperation", NOON)
+    ] * len(done)
 
 
 async def test_a_refused_change_has_no_audit_record(store):

@@ -43,9 +43,9 @@ def chosen(store):
     async def chosen(jobs, **selection):
         job_filter = JobSelection(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
-        previewed = [it.place for it in await store.preview(job_filter, 100)]
+        previewed = [value.place for value in await store.preview(job_filter, 100)]
         await store.commit(Changes(bulk_stops=((BULK_STOP, job_filter),)))
-        selected = [(it.job.order, it.part) for it in await store.next_targets(1, 100)]
+        selected = [(target.job.order, target.part) for target in await store.next_targets(1, 100)]
         assert selected == previewed[::-1]
         return previewed
 
@@ -53,8 +53,11 @@ def chosen(store):
 
 
 def ended(jobs):
-    over = (it for it in jobs if it.status in {Status.SUCCEEDED, Status.FAILED})
-    return tuple(HistoryEntry(job_id=it.id, at=NOON, status=it.status, reason=None, attempt=None) for it in over)
+    over = (other_job for other_job in jobs if other_job.status in {Status.SUCCEEDED, Status.FAILED})
+    return tuple(
+        HistoryEntry(job_id=other_job.id, at=NOON, status=other_job.status, reason=None, attempt=None)
+        for other_job in over
+    )
 
 
 def whole(*orders):
@@ -147,14 +150,14 @@ async def test_the_selection_includes_changes_of_the_same_commit(store):
     selection = JobSelection(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
     await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((BULK_STOP, selection),)))
 
-    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
+    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
 
 
 async def test_later_jobs_are_not_selected(store):
     await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(inserted=(job(number=2),)))
 
-    assert [it.job.order for it in await store.next_targets(1, 10)] == [1]
+    assert [target.job.order for target in await store.next_targets(1, 10)] == [1]
 
 
 async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(store):
@@ -165,7 +168,7 @@ async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(s
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, part=None, complete=False),)))
 
-    assert [it.job.order for it in await store.next_targets(1, 10)] == [1, 0]
+    assert [target.job.order for target in await store.next_targets(1, 10)] == [1, 0]
     assert await store.bulk_stops() == (BULK_STOP,)
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, part=None, complete=True),)))
     assert (await store.bulk_stops(), await store.next_targets(1, 10), list(await store.target_ranges(1))) == (
@@ -180,7 +183,7 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(updated=(over,), history=ended([over])))
     await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
-    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
+    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
     await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(names=frozenset({"unknown"}))),)))
@@ -196,7 +199,7 @@ async def test_nodes_of_a_job_are_selected_one_after_another(store):
 
     await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, part=2, complete=False),)))
 
-    assert [it.part for it in await store.next_targets(1, 10)] == [0, None]
+    assert [target.part for target in await store.next_targets(1, 10)] == [0, None]
 
 
 async def test_a_bulk_stop_has_its_jobs_with_the_ranges_of_their_children(store):
@@ -249,7 +252,7 @@ SELECTIONS = st.builds(
     children=st.booleans(),
     statuses=st.none() | st.frozensets(st.sampled_from(Status)),
     environments=st.none() | st.frozensets(st.sampled_from(["local", "other"])),
-    created_before=st.none() | st.integers(-1, 1).map(lambda it: milliseconds(NOON) + it),
+    created_before=st.none() | st.integers(-1, 1).map(lambda value: milliseconds(NOON) + value),
     visibility=st.none() | st.builds(Visibility, user=WORDS, accounts=st.frozensets(WORDS, max_size=2)),
 )
 
@@ -260,10 +263,12 @@ async def test_any_selection_previews_the_jobs_of_its_specification(made, select
     jobs, store = [job(number=number, **of) for number, of in enumerate(made)], InlineStore()
     await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
 
-    found = [[(it.place[0], it.job_id) for it in await store.preview(each, 5)] for each in selection]
+    found = [
+        [(other_job.place[0], other_job.job_id) for other_job in await store.preview(each, 5)] for each in selection
+    ]
 
-    specified = [filters.selected({it.id: it for it in jobs}, each).values() for each in selection]
-    assert found == [[(it.order, it.id) for it in each][:5] for each in specified]
+    specified = [filters.selected({other_job.id: other_job for other_job in jobs}, each).values() for each in selection]
+    assert found == [[(element.order, element.id) for element in each][:5] for each in specified]
 
 
 @settings(max_examples=examples(60))
@@ -272,11 +277,14 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
     parent = array(number=9)
     waiting = children(parent, Status.RUNNABLE, Status.RUNNING, Status.RUNNABLE)
     jobs = (*(job(number=number, **of) for number, of in enumerate(made)), parent, *waiting)
-    changed = [replace(it, status=status) for it, status in zip(jobs, later, strict=False) if status is not None]
+    changed = [
+        replace(other_job, status=status) for other_job, status in zip(jobs, later, strict=False) if status is not None
+    ]
     store = InlineStore()
     await store.commit(Changes(inserted=jobs, history=ended(jobs)))
     candidates = Candidates(
-        places=await store.candidates(selection), changed=frozenset(it.order for it in changed) | {job(number=20).order}
+        places=await store.candidates(selection),
+        changed=frozenset(other_job.order for other_job in changed) | {job(number=20).order},
     )
 
     await store.commit(

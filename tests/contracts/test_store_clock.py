@@ -113,7 +113,7 @@ async def test_all_decisive_times_are_shifted_once(store):
         began_at=at, unseen={blocked.id: at, waits.id: NOON - 2 * DAY, held.id: None}
     )
     assert (await store.resources(JobQueue))[0].created_at == at
-    assert [it.record.at for it in await store.audit_records(AuditQuery(limit=10))] == [at, then]
+    assert [record.record.at for record in await store.audit_records(AuditQuery(limit=10))] == [at, then]
     await store.commit(Changes(inserted=(job(number=3),), delete_submissions_before=at))
     assert await store.submissions([key]) == {key: blocked.id}
     other = replace(update, token="another", at=NOON)
@@ -126,8 +126,8 @@ async def test_unreadable_rows_are_left_to_the_engine(tmp_path):
     await align(store, AClock(NOON - DAYS_BEHIND))
     damaged = job(number=1, status=Status.RUNNING, attempt=attempt(), started_at=NOON)
     await store.commit(Changes(inserted=(damaged,), shares=((SHARE, ShareUse(as_of=NOON)),)))
-    await store._database.write(lambda it: it.execute("UPDATE jobs SET state = '{'"))
-    await store._database.write(lambda it: it.execute("UPDATE share_usage SET value = '{'"))
+    await store._database.write(lambda connection: connection.execute("UPDATE jobs SET state = '{'"))
+    await store._database.write(lambda other_connection: other_connection.execute("UPDATE share_usage SET value = '{'"))
 
     await align(store, AClock(NOON, up=timedelta(minutes=6)))
 

@@ -21,11 +21,11 @@ async def read(store, after=0, wanted=ALL, *, limit=100, scan=100):
 
 
 async def numbers(store, wanted=ALL, **bounds):
-    return [it.number for it in (await read(store, wanted=wanted, **bounds)).entries]
+    return [entry.number for entry in (await read(store, wanted=wanted, **bounds)).entries]
 
 
 async def add(store, *jobs):
-    return await store.commit(Changes(inserted=jobs, history=tuple(moment(it) for it in jobs)))
+    return await store.commit(Changes(inserted=jobs, history=tuple(moment(other_job) for other_job in jobs)))
 
 
 async def test_a_step_of_a_stop_order_is_stored_and_matches_no_status(store):
@@ -35,17 +35,17 @@ async def test_a_step_of_a_stop_order_is_stored_and_matches_no_status(store):
     await store.commit(Changes(inserted=(one,), history=entries))
 
     assert await store.history(one.id) == entries
-    assert [it.entry for it in (await read(store)).entries] == [*entries]
+    assert [entry.entry for entry in (await read(store)).entries] == [*entries]
     assert await numbers(store, FeedFilter(statuses=frozenset(Status))) == [1]
 
 
 async def test_a_hold_and_a_release_are_stored_and_match_no_status(store):
     one = job(number=1)
     changes = (HoldChange(hold=Hold(reason="later", held_at=NOON)), HoldChange(hold=None))
-    entries = (moment(one), *(replace(moment(one), hold=it) for it in changes))
+    entries = (moment(one), *(replace(moment(one), hold=change) for change in changes))
     await store.commit(Changes(inserted=(one,), history=entries))
 
-    assert [it.entry for it in (await read(store)).entries] == [*entries]
+    assert [entry.entry for entry in (await read(store)).entries] == [*entries]
     assert await numbers(store, FeedFilter(statuses=frozenset(Status))) == [1]
 
 
@@ -64,7 +64,7 @@ async def test_a_commit_returns_its_first_number_and_the_others_follow(store):
     assert await store.commit(Changes(history=later)) == 3
 
     page = await read(store)
-    assert [(it.number, it.entry) for it in page.entries] == [
+    assert [(entry.number, entry.entry) for entry in page.entries] == [
         (1, moment(first)),
         (2, moment(second)),
         (3, later[0]),
@@ -110,7 +110,7 @@ async def test_pages_follow_one_another(store):
     second = await read(store, first.next, limit=2)
     third = await read(store, second.next, limit=2)
 
-    assert [[it.number for it in page.entries] for page in (first, second, third)] == [[1, 2], [3, 4], [5]]
+    assert [[entry.number for entry in page.entries] for page in (first, second, third)] == [[1, 2], [3, 4], [5]]
     assert (await read(store, third.next)).entries == ()
 
 
@@ -120,7 +120,7 @@ async def test_a_page_examines_a_bounded_number_of_entries(store):
     page = await read(store, wanted=FeedFilter(jobs=frozenset({job_id(5)})), scan=3)
 
     assert (page.entries, page.next) == ((), 3)
-    assert [it.number for it in (await read(store, page.next, scan=3)).entries] == [4, 5]
+    assert [entry.number for entry in (await read(store, page.next, scan=3)).entries] == [4, 5]
 
 
 async def test_every_filter_selects_its_entries(store):
@@ -163,7 +163,7 @@ async def test_the_store_and_the_filter_select_the_same_entries(store):
         FeedFilter(visibility=Visibility(user="eve", accounts=frozenset({"botany"}))),
         FeedFilter(statuses=frozenset({Status.PENDING})),
     ):
-        assert (await read(store, wanted=wanted)).entries == tuple(it for it in saved if wanted.matches(it))
+        assert (await read(store, wanted=wanted)).entries == tuple(value for value in saved if wanted.matches(value))
 
 
 async def test_a_number_that_was_never_used_is_reported_as_a_gap(store):
@@ -183,7 +183,7 @@ async def test_deleted_entries_leave_a_gap_and_their_numbers_are_never_used_agai
 
     assert await store.feed_ends() == FeedEnds(last=2, forgotten_through=1)
     before, after = await read(store, 0), await read(store, 1)
-    assert ([it.number for it in before.entries], before.gap) == ([2], True)
-    assert ([it.number for it in after.entries], after.gap) == ([2], False)
+    assert ([entry.number for entry in before.entries], before.gap) == ([2], True)
+    assert ([entry.number for entry in after.entries], after.gap) == ([2], False)
 
     assert await add(store, job(number=3)) == 3

@@ -56,12 +56,18 @@ async def test_an_array_counts_as_its_unspawned_children(store):
 
 async def test_jobs_of_excluded_accounts_are_skipped(store):
     third = Owner(user="eve", account="third")
-    mine, other, thirds = owned(1), [owned(it, OTHER) for it in (2, 4, 6)], [owned(it, third) for it in (3, 5)]
+    mine, other, thirds = (
+        owned(1),
+        [owned(number, OTHER) for number in (2, 4, 6)],
+        [owned(number, third) for number in (3, 5)],
+    )
     elsewhere, misfit = owned(7, third, queue="other"), owned(8, third, unschedulable=True)
     await store.commit(Changes(inserted=(mine, *other, *thirds, elsewhere, misfit)))
 
     async def found(limit, after, *beside):
-        return [it.order for it in await store.runnable("default", limit, after, excluding=frozenset(beside))]
+        return [
+            other_job.order for other_job in await store.runnable("default", limit, after, excluding=frozenset(beside))
+        ]
 
     assert await found(10, -1) == [1, 2, 3, 4, 5, 6]
     assert await found(10, -1, "lab") == [2, 3, 4, 5, 6]
@@ -74,8 +80,8 @@ async def test_jobs_of_excluded_accounts_are_skipped(store):
 async def test_a_candidate_has_its_owner(store):
     await store.commit(Changes(inserted=(owned(1),)))
 
-    assert [it.account for it in await store.runnable("default", 1)] == ["lab"]
-    assert [it.account for it in await store.runnable("default", 1, excluding=frozenset({"other"}))] == ["lab"]
+    assert [record.account for record in await store.runnable("default", 1)] == ["lab"]
+    assert [record.account for record in await store.runnable("default", 1, excluding=frozenset({"other"}))] == ["lab"]
 
 
 async def test_in_a_share_jobs_of_excluded_accounts_are_skipped(store):
@@ -87,7 +93,7 @@ async def test_in_a_share_jobs_of_excluded_accounts_are_skipped(store):
 
     async def found(limit, after, *beside):
         got = await store.runnable_in_share("default", "red", limit, after, excluding=frozenset(beside))
-        return [it.order for it in got]
+        return [other_job.order for other_job in got]
 
     assert await found(10, None) == [3, 4, 1, 2, 5]
     assert await found(10, None, "lab") == [3, 2, 5]
@@ -103,13 +109,13 @@ def waiting(number, **changes):
     return job(**{"number": number, "status": Status.RUNNABLE, "millicpus": 500} | changes)
 
 
-def place_query(it):
+def place_query(other_job):
     return WaitingJob(
-        job_id=it.id,
-        queue=it.spec.queue,
-        order=it.order,
-        share=it.spec.share_identifier,
-        priority=it.spec.scheduling_priority or 0,
+        job_id=other_job.id,
+        queue=other_job.spec.queue,
+        order=other_job.order,
+        share=other_job.spec.share_identifier,
+        priority=other_job.spec.scheduling_priority or 0,
     )
 
 
@@ -126,7 +132,7 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     first, second, third = await insert(waiting(1), waiting(3), waiting(5, millicpus=1000))
     await insert(waiting(2, queue=QueueName("other")), waiting(4, unschedulable=True), job(number=0))
 
-    found = await store.places([place_query(it) for it in (third, first, second)])
+    found = await store.places([place_query(value) for value in (third, first, second)])
 
     assert found == {
         first.id: QueuePosition(ahead=0, millicpus=0),
@@ -144,18 +150,18 @@ async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert)
     )
     await insert(waiting(0, share_identifier="red", scheduling_priority=9))
 
-    found = await store.places([place_query(it) for it in (low, high, later)])
+    found = await store.places([place_query(value) for value in (low, high, later)])
 
-    assert [found[it.id].ahead for it in (high, low, later)] == [0, 1, 2]
+    assert [found[other_job.id].ahead for other_job in (high, low, later)] == [0, 1, 2]
 
 
 async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatch):
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number) for number in range(6)))
 
-    found = await store.places([place_query(it) for it in jobs])
+    found = await store.places([place_query(other_job) for other_job in jobs])
 
-    assert [found[it.id].ahead for it in jobs] == [0, 1, 2, 3, 3, 3]
+    assert [found[other_job.id].ahead for other_job in jobs] == [0, 1, 2, 3, 3, 3]
     assert QueuePosition(ahead=MAX_PLACE - 1, millicpus=0).is_exact
     assert not QueuePosition(ahead=MAX_PLACE, millicpus=0).is_exact
 
@@ -165,6 +171,6 @@ async def test_a_call_reads_a_bounded_number_of_rows(store, insert, monkeypatch)
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number, queue=QueueName(f"q{number % 2}")) for number in range(8)))
 
-    found = await store.places([place_query(it) for it in jobs])
+    found = await store.places([place_query(other_job) for other_job in jobs])
 
     assert len(found) < len(jobs)

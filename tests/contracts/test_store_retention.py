@@ -27,7 +27,7 @@ NEEDS = (ConsumableRequirement(resource=ConsumableName("licences"), quantity=1),
 
 
 async def saved(store, *jobs, at=NOON, **changes):
-    await store.commit(Changes(inserted=jobs, history=tuple(moment(it, at=at) for it in jobs), **changes))
+    await store.commit(Changes(inserted=jobs, history=tuple(moment(other_job, at=at) for other_job in jobs), **changes))
 
 
 def over(number, **changes):
@@ -54,7 +54,7 @@ async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):
 
 
 async def left(store):
-    return sorted(it.order for it in (await store.list(PageQuery(limit=1000))).jobs)
+    return sorted(other_job.order for other_job in (await store.list(PageQuery(limit=1000))).jobs)
 
 
 NEWEST = job(number=900)
@@ -91,7 +91,10 @@ async def test_the_end_of_a_job_is_the_time_of_its_final_status(kept):
 
 async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     gone, stays = over(1, needs=NEEDS), over(2, needs=NEEDS)
-    streams = tuple(log_stream(job(number=it.order, status=Status.RUNNING), name=_stream(it)) for it in (gone, stays))
+    streams = tuple(
+        log_stream(job(number=other_job.order, status=Status.RUNNING), name=_stream(other_job))
+        for other_job in (gone, stays)
+    )
     await saved(kept, gone, streams=streams[:1], submissions=((submission(), gone.id, NOON),))
     await saved(kept, stays, at=NOON + DAY, streams=streams[1:])
 
@@ -101,7 +104,7 @@ async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     assert await kept.stream(_stream(gone)) is None
     assert await kept.stream(_stream(stays)) == streams[1]
     assert await kept.submissions([submission()]) == {}
-    assert [it.order for it in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
+    assert [other_job.order for other_job in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
     assert await kept.deleted_log_ids(10) == (container_tags(gone)[0].log_id,)
 
 
@@ -262,11 +265,11 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, da
 
     done = await pruned(store, before=NOON + day * DAY, keep={job_id(index * 100) for index in keep}, limit=limit)
 
-    gone = [it for index in unneeded(groups, keep, day) for it in jobs[index]]
-    assert set(await store.jobs([it.id for of in jobs for it in of])) == {it.id for of in jobs for it in of} - {
-        it.id for it in gone
-    }
-    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for it in gone for tag in container_tags(it)}
+    gone = [other_job for index in unneeded(groups, keep, day) for other_job in jobs[index]]
+    assert set(await store.jobs([other_job.id for of in jobs for other_job in of])) == {
+        other_job.id for of in jobs for other_job in of
+    } - {other_job.id for other_job in gone}
+    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for value in gone for tag in container_tags(value)}
     assert await store.last_order() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)

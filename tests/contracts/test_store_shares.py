@@ -79,7 +79,7 @@ async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=5), waiting(4, priority=9), waiting(5))
 
     async def orders(after, limit=10):
-        return [it.order for it in await store.runnable_in_share(DEFAULT, "red", limit, after=after)]
+        return [other_job.order for other_job in await store.runnable_in_share(DEFAULT, "red", limit, after=after)]
 
     assert await orders(None, limit=2) == [4, 2]
     assert await orders((5, 2), limit=2) == [3, 1]
@@ -150,15 +150,15 @@ def query(**changes):
 )
 async def test_an_ended_array_that_requires_a_resource_counts_as_failed(store, status, found):
     rows = {1: Status.FAILED, 2: Status.PENDING, 3: Status.PENDING}
-    await store.commit(Changes(inserted=tuple(job(number=it, status=rows[it], needs=needs(1)) for it in rows)))
+    await store.commit(Changes(inserted=tuple(job(number=row, status=rows[row], needs=needs(1)) for row in rows)))
 
     selection = query(status=status, ended_arrays=frozenset({1, 2}))
 
-    assert [it.order for it in await store.list_needing(selection)] == found
+    assert [other_job.order for other_job in await store.list_needing(selection)] == found
 
 
 async def orders(store, **changes):
-    return [it.order for it in await store.list_needing(query(**changes))]
+    return [other_job.order for other_job in await store.list_needing(query(**changes))]
 
 
 async def test_jobs_that_require_a_resource_are_listed_newest_first(store, insert):
@@ -252,20 +252,24 @@ async def pages(store, limit, after):
 
 def specified(jobs, limit, after):
     """The same pages, by predicates. `after` is a priority and an order."""
-    in_order = [it for it in jobs if it.status is Status.RUNNABLE]
-    unschedulable = [it for it in in_order if it.unschedulable]
-    waiting = [candidate_of_job(it) for it in in_order if it.spec.queue == DEFAULT and not it.unschedulable]
-    shares = sorted({it.share for it in waiting if it.share is not None})
+    in_order = [other_job for other_job in jobs if other_job.status is Status.RUNNABLE]
+    unschedulable = [other_job for other_job in in_order if other_job.unschedulable]
+    waiting = [
+        candidate_of_job(other_job)
+        for other_job in in_order
+        if other_job.spec.queue == DEFAULT and not other_job.unschedulable
+    ]
+    shares = sorted({other_job.share for other_job in waiting if other_job.share is not None})
     order = -1 if after is None else after[1]
     by_rank = sorted(waiting, key=_rank)
-    behind = [it for it in by_rank if after is None or _rank(it) > (-after[0], after[1])]
+    behind = [value for value in by_rank if after is None or _rank(value) > (-after[0], after[1])]
     return (
         tuple(shares),
-        [tuple([it for it in behind if it.share == share][:limit]) for share in shares],
-        tuple([it for it in waiting if it.order > order][:limit]),
+        [tuple([other_job for other_job in behind if other_job.share == share][:limit]) for share in shares],
+        tuple([other_job for other_job in waiting if other_job.order > order][:limit]),
         tuple(unschedulable[:limit]),
         filters.listed_needing(jobs, query(limit=limit, before=None if after is None else order)),
-        sum(it.spec.queue == DEFAULT and it.status not in FINISHED for it in jobs),
+        sum(other_job.spec.queue == DEFAULT and other_job.status not in FINISHED for other_job in jobs),
     )
 
 
@@ -277,7 +281,7 @@ def _rank(of):
 @given(made=WAITING, moves=MOVES, pages_read=st.lists(PAGES, min_size=1, max_size=5))
 async def test_any_page_of_a_share_has_the_jobs_of_its_specification(made, moves, pages_read):
     jobs = {number: job(number=number, **of) for number, of in enumerate(made)}
-    moved = {it: replace(jobs[it], status=to, unschedulable=misfit) for it, to, misfit in moves if it in jobs}
+    moved = {move: replace(jobs[move], status=to, unschedulable=misfit) for move, to, misfit in moves if move in jobs}
     store = InlineStore()
     await store.commit(Changes(inserted=tuple(jobs.values())))
     await store.commit(Changes(updated=tuple(moved.values())))

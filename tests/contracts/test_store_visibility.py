@@ -26,7 +26,7 @@ OWN, LAB = Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"
 
 async def page(store, **fields):
     found = await store.definitions(**{"name": None, "status": None, "limit": 9, "after": None} | fields)
-    return [str(it.ref) for it in found]
+    return [str(other_definition.ref) for other_definition in found]
 
 
 async def register(store, **owners):
@@ -38,7 +38,7 @@ async def register(store, **owners):
 async def test_an_invisible_job_is_not_found(store):
     jobs = [job(owner=owner) for owner in (ADA, BOB, CY)]
     await store.commit(Changes(inserted=tuple(jobs)))
-    ids = [it.id for it in jobs] + ["unknown"]
+    ids = [other_job.id for other_job in jobs] + ["unknown"]
 
     assert await store.jobs(ids, visibility=OWN) == {jobs[0].id: jobs[0]}
     assert (await store.jobs(ids, visibility=LAB)).keys() == set(ids[:2])
@@ -52,7 +52,7 @@ async def test_pages_have_each_visible_job_once_in_order(store):
 
     async def listed(limit=9, before=None, **selection):
         query = PageQuery(selection=JobSelection(**selection), limit=limit, before=before)
-        return [it.order for it in (await store.list(query)).jobs]
+        return [other_job.order for other_job in (await store.list(query)).jobs]
 
     assert await listed(visibility=OWN) == [4, 2, 0]
     assert await listed(visibility=OWN, limit=2) == [4, 2]
@@ -71,11 +71,11 @@ async def test_a_list_of_streams_has_those_of_visible_jobs(store):
     await store.commit(Changes(inserted=(of,), streams=tuple(made)))
 
     assert await store.streams(visibility=OWN) == (made[1], made[0])
-    assert [it.name for it in await store.streams(visibility=LAB, limit=2)] == ["a", "b"]
-    assert [it.name for it in await store.streams(visibility=LAB, after="a", prefix="c")] == ["c"]
-    assert [it.name for it in await store.newest_streams(visibility=LAB)] == ["b", "a", "c"]
+    assert [stream.name for stream in await store.streams(visibility=LAB, limit=2)] == ["a", "b"]
+    assert [stream.name for stream in await store.streams(visibility=LAB, after="a", prefix="c")] == ["c"]
+    assert [stream.name for stream in await store.newest_streams(visibility=LAB)] == ["b", "a", "c"]
     assert [
-        it.name for it in await store.newest_streams(visibility=LAB, before=(made[2].created_at, "b"), limit=1)
+        stream.name for stream in await store.newest_streams(visibility=LAB, before=(made[2].created_at, "b"), limit=1)
     ] == ["a"]
 
 
@@ -127,15 +127,25 @@ def specified(jobs, streams, definitions, queries):
     """The same lists, by predicates."""
     every, named, needing = queries
     visibility, limit = every.selection.visibility, every.limit
-    by_name = [it for it in sorted(streams, key=lambda it: it.name) if filters.visible(it.owner, visibility)]
-    newest = sorted(by_name, key=lambda it: (it.created_at, it.name), reverse=True)
+    by_name = [
+        stream
+        for stream in sorted(streams, key=lambda stream: stream.name)
+        if filters.visible(stream.owner, visibility)
+    ]
+    newest = sorted(by_name, key=lambda item: (item.created_at, item.name), reverse=True)
     return [
         filters.searched(jobs, every, {})[:limit],
-        tuple(it for it in filters.searched(jobs, named, {}) if it.order < 5)[:limit],
+        tuple(other_job for other_job in filters.searched(jobs, named, {}) if other_job.order < 5)[:limit],
         filters.listed_needing(jobs, needing),
         tuple(by_name[:limit]),
-        tuple([it for it in newest if (it.created_at, it.name) < BEFORE][:limit]),
-        tuple([it for it in definitions if filters.visible(it.owner, visibility)][:limit]),
+        tuple([other_item for other_item in newest if (other_item.created_at, other_item.name) < BEFORE][:limit]),
+        tuple(
+            [
+                other_definition
+                for other_definition in definitions
+                if filters.visible(other_definition.owner, visibility)
+            ][:limit]
+        ),
     ]
 
 
@@ -148,7 +158,7 @@ async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
         job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
     ]
     running = job(number=1000, status=Status.RUNNING)
-    streams = [log_stream(running, name=f"s{it.order}", owner=it.spec.owner) for it in jobs]
+    streams = [log_stream(running, name=f"s{other_job.order}", owner=other_job.spec.owner) for other_job in jobs]
     store, every = InlineStore(), JobSelection(visibility=visibility)
     named = replace(every, names=frozenset({"a*", "a-job"}))
     queries = (
@@ -158,7 +168,8 @@ async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
     )
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     definitions = [
-        await store.add_definition(definition(name=f"d{it.order}", owner=it.spec.owner), caller=None) for it in jobs
+        await store.add_definition(definition(name=f"d{other_job.order}", owner=other_job.spec.owner), caller=None)
+        for other_job in jobs
     ]
 
     found = await lists(store, *queries)

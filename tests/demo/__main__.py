@@ -24,7 +24,7 @@ def main(kind: type[Service] = Service) -> int:
     ):
         print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
         holder = stage(service.client())
-        wrong = sum(report_outcome(service, *it) for it in play(service))
+        wrong = sum(report_outcome(service, *value) for value in play(service))
         service.client().terminate_job(jobId=holder, reason=REASON)
         left = not_removed(service)
     status = service.process.returncode
@@ -73,12 +73,12 @@ def submit(batch: Any, play: Play) -> str:
 def play(service: Service) -> list[tuple[Play, str]]:
     """Submit all jobs, cancel or terminate each in the status of its play, and wait until all have ended."""
     batch = service.client()
-    jobs = {submit(batch, it): it for it in PLAYS}
-    to_do = {job_id: it for job_id, it in jobs.items() if it.then}
+    jobs = {submit(batch, other_play): other_play for other_play in PLAYS}
+    to_do = {job_id: value for job_id, value in jobs.items() if value.then}
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
-        statuses = {it["jobId"]: it["status"] for it in batch.describe_jobs(jobs=list(jobs))["jobs"]}
-        for job_id in [it for it, job_play in to_do.items() if statuses[it] == job_play.when]:
+        statuses = {job["jobId"]: job["status"] for job in batch.describe_jobs(jobs=list(jobs))["jobs"]}
+        for job_id in [key for key, job_play in to_do.items() if statuses[key] == job_play.when]:
             job_play = to_do.pop(job_id)
             if job_play.ready:
                 wait_for_output(service, job_id, job_play.ready)
@@ -87,14 +87,14 @@ def play(service: Service) -> list[tuple[Play, str]]:
         if set(statuses.values()) <= OVER:
             break
         time.sleep(0.1)
-    return [(it, job_id) for job_id, it in jobs.items()]
+    return [(value, job_id) for job_id, value in jobs.items()]
 
 
 def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
     """Print the history and the end of a job. Returns whether the outcome is unexpected."""
     (job,) = service.client().describe_jobs(jobs=[job_id])["jobs"]
     walk = service.native(f"jobs/{job_id}/history")[1]["history"]
-    wrong = job_play.wrong(job, [it["status"] for it in walk if "stopOrder" not in it])
+    wrong = job_play.wrong(job, [job["status"] for job in walk if "stopOrder" not in job])
     print(f"{job_play.name}{f' ({job_play.then} requested while {job_play.when})' if job_play.then else ''}")
     print(f"  walk    {steps(walk)}")
     print(f"  end     {job['status']}, {job.get('statusReason')!r}, {flags(job)}")
@@ -111,7 +111,7 @@ def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
 
 def steps(walk: list[dict[str, Any]]) -> str:
     """Each status and each step of a stop order, with the seconds since the job was submitted."""
-    return " -> ".join(f"{step(it)} {(it['at'] - walk[0]['at']) / 1000:.2f}s" for it in walk)
+    return " -> ".join(f"{step(value)} {(value['at'] - walk[0]['at']) / 1000:.2f}s" for value in walk)
 
 
 def step(entry: dict[str, Any]) -> str:
@@ -121,7 +121,8 @@ def step(entry: dict[str, Any]) -> str:
 
 def flags(job: dict[str, Any]) -> str:
     return (
-        " and ".join(it for it in ("isCancelled", "isTerminated") if job.get(it)) or "neither cancelled nor terminated"
+        " and ".join(name for name in ("isCancelled", "isTerminated") if job.get(name))
+        or "neither cancelled nor terminated"
     )
 
 

@@ -34,12 +34,14 @@ class Play:
         seen = {
             "status": job["status"],
             "reason": job.get("statusReason"),
-            "exit_codes": tuple(it["container"].get("exitCode") for it in job["attempts"]),
+            "exit_codes": tuple(attempt["container"].get("exitCode") for attempt in job["attempts"]),
             "walk": tuple(walk),
-            "flags": tuple(it for it in ("isCancelled", "isTerminated") if job.get(it)),
+            "flags": tuple(name for name in ("isCancelled", "isTerminated") if job.get(name)),
         }
         return [
-            f"{name} is {it!r}, not {getattr(self, name)!r}" for name, it in seen.items() if it != getattr(self, name)
+            f"{name} is {value!r}, not {getattr(self, name)!r}"
+            for name, value in seen.items()
+            if value != getattr(self, name)
         ]
 
 

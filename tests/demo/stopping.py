@@ -39,7 +39,7 @@ def block(lines: Iterable[str]) -> str:
 def anonymous(text: str) -> str:
     """Ids of jobs, which are others each time, by their order."""
     known: dict[str, str] = {}
-    return ID.sub(lambda it: known.setdefault(it[0], f"job-{len(known)}"), text)
+    return ID.sub(lambda pair: known.setdefault(pair[0], f"job-{len(known)}"), text)
 
 
 def transcript(data: Path, *flags: str) -> Iterator[str]:
@@ -84,8 +84,8 @@ def play(day: JobQueue, keys: dict[str, list[str]]) -> Iterator[str]:
     day.reach(train, "FAILED")
     yield from line_of("ada", "batchq terminate; echo $?")
     yield from line_of("cora", "batchq terminate -A lab -t all --reason 'the room is too hot'")
-    for it in (grid, model):
-        day.reach(it, "FAILED")
+    for value in (grid, model):
+        day.reach(value, "FAILED")
     yield from line_of("cora", "batchq terminate -A lab -t all")
 
 

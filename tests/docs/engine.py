@@ -39,8 +39,8 @@ def remove_containers(data: Path) -> None:
     instance = checked.stdout.partition("instance ")[2].partition(",")[0]
     with closing(docker_api()) as engine:
         ours = {"label": f"io.batchq.instance={instance}"}
-        for it in engine.containers(all=True, filters=ours):
+        for container in engine.containers(all=True, filters=ours):
             with suppress(APIError):
-                engine.remove_container(it["Id"], v=True, force=True)
-        for it in engine.networks(filters=ours):
-            engine.remove_network(it["Id"])
+                engine.remove_container(container["Id"], v=True, force=True)
+        for network in engine.networks(filters=ours):
+            engine.remove_network(network["Id"])

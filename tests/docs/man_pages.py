@@ -31,8 +31,8 @@ def files():
 
 def kept():
     """The text of each file in the folder."""
-    written = [it for name in ("man", "completions") for it in (FOLDER / name).rglob("*") if it.is_file()]
-    return {str(it.relative_to(FOLDER)): it.read_text() for it in written}
+    written = [path for name in ("man", "completions") for path in (FOLDER / name).rglob("*") if path.is_file()]
+    return {str(path.relative_to(FOLDER)): path.read_text() for path in written}
 
 
 def main_page():

@@ -58,13 +58,17 @@ def examples(text: str) -> list[Example]:
 
 
 def pages_with_examples(*, docker: bool) -> list[Path]:
-    found = [it for it in pages() if examples(it.read_text())]
-    return [it for it in found if it.read_text().startswith(NEEDS_DOCKER) == docker]
+    found = [page for page in pages() if examples(page.read_text())]
+    return [path for path in found if path.read_text().startswith(NEEDS_DOCKER) == docker]
 
 
 def links(text: str) -> list[str]:
     """Targets of the links, without those to other sites."""
-    return [it for it in LINK.findall(FENCED.sub("", text)) if "://" not in it and not it.startswith("mailto:")]
+    return [
+        other_text
+        for other_text in LINK.findall(FENCED.sub("", text))
+        if "://" not in other_text and not other_text.startswith("mailto:")
+    ]
 
 
 def anchors(text: str) -> set[str]:

@@ -18,7 +18,7 @@ def played(page: Path, folder: Path, *, docker: bool) -> list[tuple[Example, str
         for example in examples(page.read_text()):
             lines = session.play(example)
             recorded = example.language == "console"
-            found.append((example, "".join(f"{it}\n" for it in lines) if recorded else example.text))
+            found.append((example, "".join(f"{line}\n" for line in lines) if recorded else example.text))
         return found
     finally:
         session.close()
@@ -37,7 +37,7 @@ def current(text: str, plays: list[tuple[Example, str]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    for page in [ROOT / it for it in names] or pages_with_examples(docker=False):
+    for page in [ROOT / other_name for other_name in names] or pages_with_examples(docker=False):
         docker = page in pages_with_examples(docker=True)
         with tempfile.TemporaryDirectory(prefix="batchq-docs-") as made:
             folder = Path(made)

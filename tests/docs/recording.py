@@ -43,8 +43,10 @@ class Played(NamedTuple):
 
 def commands_of_the_page() -> list[str]:
     """The commands of the page's console examples."""
-    shown = [it for it in examples(PAGE.read_text()) if it.language == "console" and it.action == "run"]
-    return [command for it in shown for command in commands(it.text)]
+    shown = [
+        example for example in examples(PAGE.read_text()) if example.language == "console" and example.action == "run"
+    ]
+    return [command for line in shown for command in commands(line.text)]
 
 
 def play(folder: Path) -> list[Played]:
@@ -54,7 +56,7 @@ def play(folder: Path) -> list[Played]:
         found = []
         for example in examples(PAGE.read_text()):
             if example.language == "console" and example.action == "run":
-                found += [_on_terminal(shell, it) for it in commands(example.text)]
+                found += [_on_terminal(shell, command) for command in commands(example.text)]
             else:
                 shell.play(example)
         return found
@@ -73,12 +75,12 @@ def _on_terminal(shell: Session, command: str) -> Played:
 def picture(played: list[Played]) -> str:
     """The SVG image of the commands, one below the other."""
     rows, at = list[tuple[str, str, float]](), 0.0
-    for it in played:
-        rows.append((f"$ {it.command}", "command", at))
-        at += TYPING + min(it.seconds, MAX_WAIT)
-        rows += [(line, "output", at) for line in it.lines[:MAX_LINES]]
-        if len(it.lines) > MAX_LINES:
-            rows.append((f"... {len(it.lines) - MAX_LINES} more lines", "rest", at))
+    for value in played:
+        rows.append((f"$ {value.command}", "command", at))
+        at += TYPING + min(value.seconds, MAX_WAIT)
+        rows += [(line, "output", at) for line in value.lines[:MAX_LINES]]
+        if len(value.lines) > MAX_LINES:
+            rows.append((f"... {len(value.lines) - MAX_LINES} more lines", "rest", at))
     width, height = round(COLUMNS * WIDTH) + 2 * MARGIN, LINE * (len(rows) + 1) + 2 * MARGIN
     return "\n".join(
         [

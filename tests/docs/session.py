@@ -36,7 +36,7 @@ class Session:
         self._runtime = "docker" if docker else "simulated"
         self._server: subprocess.Popen[str] | None = None
         (folder / ".venv").symlink_to(BINARIES.parent)
-        inherited = {it: os.environ[it] for it in ("DOCKER_HOST", "TMPDIR") if it in os.environ}
+        inherited = {name: os.environ[name] for name in ("DOCKER_HOST", "TMPDIR") if name in os.environ}
         self.environment = inherited | {
             "HOME": str(folder),
             "TZ": "UTC",
@@ -132,7 +132,7 @@ class Session:
             lines.append(line.rstrip("\n"))
         else:
             raise AssertionError("\n".join(["the shell has ended", command, *lines]))
-        if exported := [it for it in lines if it.startswith("export AWS_ACCESS_KEY_ID=")]:
+        if exported := [line for line in lines if line.startswith("export AWS_ACCESS_KEY_ID=")]:
             (self.folder / "key").write_text(exported[-1])
         printed = "\n".join(lines).rstrip("\n")
         return int(line.split()[-1]), self._outward(printed).splitlines()
@@ -151,7 +151,7 @@ class Session:
 
 def served(text: str) -> str:
     """The command of a server: the last line that does not install anything."""
-    return [it for it in text.splitlines() if it and not it.startswith(INSTALLATION)][-1].partition("#")[0]
+    return [line for line in text.splitlines() if line and not line.startswith(INSTALLATION)][-1].partition("#")[0]
 
 
 def commands(text: str) -> Iterator[str]:

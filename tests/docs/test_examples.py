@@ -33,10 +33,10 @@ def test_examples_run_on_docker(page, tmp_path, docker_engine):
 
 
 def test_pages_for_servers_with_docker_run_on_docker():
-    on_docker = {name(it) for it in pages_with_examples(docker=True)}
+    on_docker = {name(example) for example in pages_with_examples(docker=True)}
 
     assert {"README.md", "docs/sweeps.md", "docs/cost.md", "docs/training.md"} <= on_docker
-    assert not [it for it in on_docker if "BATCHQ_SIMULATED" in (ROOT / it).read_text()]
+    assert not [value for value in on_docker if "BATCHQ_SIMULATED" in (ROOT / value).read_text()]
 
 
 TRAINING = (
@@ -46,7 +46,7 @@ TRAINING = (
 
 def block_of_readme(command):
     """The block of README with this command."""
-    return next(it for it in examples((ROOT / "README.md").read_text()) if command in it.text)
+    return next(example for example in examples((ROOT / "README.md").read_text()) if command in example.text)
 
 
 @pytest.mark.exhaustive
@@ -69,7 +69,7 @@ def test_the_commands_of_readme_for_the_aws_cli_end_when_the_job_fails(tmp_path)
 def test_the_job_that_readme_pauses_is_running(tmp_path):
     block = block_of_readme("batchq pause @")
     assert "make trainer" in block.text
-    commands = "\n".join(it for it in block.text.splitlines() if not it.startswith("make "))
+    commands = "\n".join(line for line in block.text.splitlines() if not line.startswith("make "))
     shell = Session(tmp_path, docker=False)
     try:
         shell.start_server("batchq serve", "")
@@ -78,18 +78,18 @@ def test_the_job_that_readme_pauses_is_running(tmp_path):
     finally:
         shell.close()
 
-    (pausing,) = (it for it in printed if "pausing since" in it)
+    (pausing,) = (value for value in printed if "pausing since" in value)
     assert pausing.endswith("(RUNNING)")
     assert printed[-1].startswith("1 stopping (final checkpoint")
 
 
 def test_the_workflow_runs_commands_that_other_examples_run():
     """GitHub's runner is not here; its steps are `pip install`, and the tests that the page runs itself."""
-    page = next(it for it in pages_with_examples(docker=False) if it.name == "ci.md")
+    page = next(example for example in pages_with_examples(docker=False) if example.name == "ci.md")
     found = examples(page.read_text())
 
-    (workflow,) = (it for it in found if it.action == "workflow")
+    (workflow,) = (value for value in found if value.action == "workflow")
 
     steps = [line.partition("run: ")[2] for line in workflow.text.splitlines() if "- run: " in line]
     assert steps == ["pip install ./batchq boto3 pytest", "pytest -q"]
-    assert any(it.text.startswith("pytest -q") for it in found)
+    assert any(line.text.startswith("pytest -q") for line in found)

@@ -23,7 +23,7 @@ def test_the_picture_of_the_rooms_is_current():
 
 def test_the_page_describes_every_room():
     text = room_graph.PAGE.read_text()
-    rooms = {it for arrow in room_graph.edges() for it in arrow}
+    rooms = {value for arrow in room_graph.edges() for value in arrow}
 
     assert [room for room in sorted(rooms) if f"`{room}`" not in text] == []
 
@@ -66,9 +66,9 @@ def test_the_steps_of_both_command_lines_are_the_same():
 def test_the_recording_shows_the_commands_of_the_page():
     image = ET.parse(recording.PICTURE)
 
-    shown = [it.text for it in image.iter("{http://www.w3.org/2000/svg}text") if it.get("class") == "command"]
+    shown = [line.text for line in image.iter("{http://www.w3.org/2000/svg}text") if line.get("class") == "command"]
 
-    assert shown == [f"$ {it}" for it in recording.commands_of_the_page()]
+    assert shown == [f"$ {value}" for value in recording.commands_of_the_page()]
 
 
 def test_the_first_screen_of_readme_shows_the_recording():
@@ -95,8 +95,8 @@ def test_the_transcript_of_bulk_stops_is_current(tmp_path):
 
 def exported():
     """The names of all metrics of a server, as they are written in expressions."""
-    families = [it for it in Metrics(now=lambda: NOON).registry.collect() if it.name.startswith("batchq_")]
-    return {f"{it.name}_total" if it.type == "counter" else it.name for it in families}
+    families = [item for item in Metrics(now=lambda: NOON).registry.collect() if item.name.startswith("batchq_")]
+    return {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
 
 
 def test_the_dashboard_and_the_alerts_are_those_of_the_script():

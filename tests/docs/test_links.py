@@ -19,18 +19,18 @@ def test_links_of_a_page_lead_to_files_and_headings_that_exist(page):
 
 
 def test_the_index_lists_every_page_of_docs():
-    index = next(it for it in pages() if name(it) == "docs/README.md")
+    index = next(page for page in pages() if name(page) == "docs/README.md")
 
-    listed = {(index.parent / it).resolve() for it in links(index.read_text())}
+    listed = {(index.parent / link).resolve() for link in links(index.read_text())}
 
-    assert {it for it in index.parent.glob("*.md") if it != index} <= listed
+    assert {path for path in index.parent.glob("*.md") if path != index} <= listed
 
 
 def test_the_index_of_decisions_lists_every_note_with_its_title():
-    index = next(it for it in pages() if name(it) == "docs/decisions/README.md")
-    notes = [it for it in index.parent.glob("[0-9]*.md") if not it.name.startswith("0000")]
+    index = next(page for page in pages() if name(page) == "docs/decisions/README.md")
+    notes = [path for path in index.parent.glob("[0-9]*.md") if not path.name.startswith("0000")]
 
-    titles = {it.read_text().partition("\n")[0].removeprefix("# ") for it in notes}
+    titles = {note.read_text().partition("\n")[0].removeprefix("# ") for note in notes}
 
     listed = {f"{number}: {title}" for number, title in index_entries(index.read_text())}
     assert titles == listed

@@ -59,7 +59,11 @@ def facts(**changes):
 def failures(**changes):
     """The findings that are not ok, as (level, component, text); only the changed facts are unhealthy."""
     found = all_findings(facts(**changes))
-    return [(it.level, it.component, f"{it.message}. {it.advice}") for it in found if it.level is not Level.OK]
+    return [
+        (record.level, record.component, f"{record.message}. {record.advice}")
+        for record in found
+        if record.level is not Level.OK
+    ]
 
 
 def failure(**changes):
@@ -70,5 +74,5 @@ def failure(**changes):
 
 def active(*jobs, **changes):
     """Changed facts: these jobs run."""
-    known = database(active=jobs, container_jobs={it.id: it for it in jobs}, **changes)
+    known = database(active=jobs, container_jobs={job.id: job for job in jobs}, **changes)
     return {"store": replace(store(), database=known)}

@@ -146,7 +146,7 @@ def test_each_fault_is_reported(components, changes, level, text):
     assert text in found[2]
 
 
-HEALTH_WITHOUT_MEMBERS = {name: it for name, it in HEALTHY.items() if name not in {"eventLoop", "now", "loops"}}
+HEALTH_WITHOUT_MEMBERS = {name: value for name, value in HEALTHY.items() if name not in {"eventLoop", "now", "loops"}}
 RECENT_JOB = database(newest_created_at=NOON + timedelta(seconds=2))
 NO_FAULT = {
     "healthy": {},
@@ -183,14 +183,14 @@ def test_the_disk_and_the_mode_of_the_checkpoints_are_examined(mode, free, text)
 
     found = [message for _, _, message in failures(checkpoints=checkpoints)]
 
-    assert [text in it for it in found] == ([True] if text else [])
+    assert [text in value for value in found] == ([True] if text else [])
 
 
 def test_a_missing_data_directory_is_healthy():
     new = facts(store=StoreFacts(data=DATA, newest_schema=3), server=NO_RESPONSE)
 
     assert is_healthy(all_findings(new))
-    assert any("the first start of batchq serve creates it" in it.message for it in all_findings(new))
+    assert any("the first start of batchq serve creates it" in finding.message for finding in all_findings(new))
 
 
 def test_an_older_schema_is_migrated_by_the_next_start():
@@ -198,7 +198,8 @@ def test_an_older_schema_is_migrated_by_the_next_start():
 
     assert failures(store=older, server=NO_RESPONSE) == []
     assert any(
-        "has schema 2; the next start" in it.message for it in all_findings(facts(store=older, server=NO_RESPONSE))
+        "has schema 2; the next start" in finding.message
+        for finding in all_findings(facts(store=older, server=NO_RESPONSE))
     )
 
 
@@ -207,4 +208,6 @@ def test_the_permissions_of_the_socket_are_reported(mode, end):
     found = all_findings(facts(socket=replace(SOCKET, mode=mode)))
 
     assert is_healthy(found)
-    assert any(it.message.startswith("the socket /run/b/b.sock") and it.message.endswith(end) for it in found)
+    assert any(
+        record.message.startswith("the socket /run/b/b.sock") and record.message.endswith(end) for record in found
+    )

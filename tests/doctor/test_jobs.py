@@ -22,7 +22,7 @@ def running(**changes):
 
 
 def containers(*tags):
-    return engine(containers=tuple(Inspection(tag=it, state=ContainerState.RUNNING) for it in tags))
+    return engine(containers=tuple(Inspection(tag=tag, state=ContainerState.RUNNING) for tag in tags))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_one_stuck_container_of_several_is_reported():
         stop_orders=(stop(ordered_at=LONG_AGO),),
     )
 
-    assert [it[:2] for it in failures(**active(stuck))] == [("problem", "jobs")]
+    assert [other_failure[:2] for other_failure in failures(**active(stuck))] == [("problem", "jobs")]
     assert failures(**active(replace(stuck, attempt=attempt(containers=(dead,)), stop_orders=()))) == []
 
 

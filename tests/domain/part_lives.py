@@ -78,7 +78,7 @@ def starts_too_late(container_key):
 
 
 def states(job):
-    return {it.key: str(it.state) for it in parts(job)}
+    return {other_part.key: str(other_part.state) for other_part in parts(job)}
 
 
 def parts(job):
@@ -87,14 +87,14 @@ def parts(job):
 
 
 def part(job, key):
-    return next(it for it in parts(job) if it.key == key)
+    return next(other_part for other_part in parts(job) if other_part.key == key)
 
 
 def effects_of(job, *events, now=NOON):
     """The effects of the last event, as text."""
     *earlier, last = events
     _, effects = apply_events(apply_events(job, *earlier, now=now)[0], last, now=now)
-    return [described(it) for it in effects]
+    return [described(effect) for effect in effects]
 
 
 def described(effect):

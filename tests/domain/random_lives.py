@@ -53,14 +53,14 @@ RULES_OF_CHECKPOINTS = some.none() | some.builds(
 @some.composite
 def histories(draw):
     """Each step of one job from its submission on. Each step is drawn from four bytes."""
-    it, now, steps = draw(submitted_jobs()), NOON, []
+    found, now, steps = draw(submitted_jobs()), NOON, []
     numbers = iter(draw(some.binary(min_size=32, max_size=120)))
     for which, later, detail, ago in zip(numbers, numbers, numbers, numbers, strict=False):
         now += timedelta(seconds=later % 60)
-        event = random_event(it, now, which=which, detail=detail, ago=timedelta(seconds=ago % 60))
-        after, effects = step(it, event, now)
-        steps.append(Step(before=it, event=event, now=now, after=after, effects=effects))
-        it = after
+        event = random_event(found, now, which=which, detail=detail, ago=timedelta(seconds=ago % 60))
+        after, effects = step(found, event, now)
+        steps.append(Step(before=found, event=event, now=now, after=after, effects=effects))
+        found = after
     return steps
 
 
@@ -75,10 +75,10 @@ def submitted_jobs(draw):
     )
 
 
-def random_event(it, now, *, which, detail, ago):
+def random_event(other_job, now, *, which, detail, ago):
     """An event, mostly of the attempt under way, and sometimes of an earlier one."""
-    kind = event_type(it, which)
-    attempt = (it.attempt.number if it.attempt else 1) - (detail > 230)
+    kind = event_type(other_job, which)
+    attempt = (other_job.attempt.number if other_job.attempt else 1) - (detail > 230)
     reason = REASONS[detail % 3]
     match kind:
         case (
@@ -91,13 +91,13 @@ def random_event(it, now, *, which, detail, ago):
         ):
             return kind(reason=reason)
         case on.ForceFailed | on.CancelRequested:  # a force-fail of a queued job would be refused
-            return (on.CancelRequested if it.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
+            return (on.CancelRequested if other_job.status in QUEUED else kind)(reason=reason, user=USERS[detail % 2])
         case on.DependencyFailed:
             return on.DependencyFailed(job_id=job_id(2))
         case (
             on.TerminateRequested | on.StopForced | on.CheckpointRequested | on.CheckpointSeen | on.StopSignalDelivered
         ):
-            return of_a_stop(it, kind, attempt=attempt, detail=detail, ago=ago)
+            return of_a_stop(other_job, kind, attempt=attempt, detail=detail, ago=ago)
         case on.Placed:
             return on.Placed(environment="local")
         case on.ContainerCreated:
@@ -113,7 +113,7 @@ def random_event(it, now, *, which, detail, ago):
     return kind(attempt=attempt) if issubclass(kind, on.AttemptEvent) else kind()
 
 
-def of_a_stop(it, kind, *, attempt, detail, ago):
+def of_a_stop(other_job, kind, *, attempt, detail, ago):
     reason, user = REASONS[detail % 3], USERS[detail % 2]
     match kind:
         case on.TerminateRequested:
@@ -123,31 +123,35 @@ def of_a_stop(it, kind, *, attempt, detail, ago):
             return on.StopForced(reason=reason, user=user)
         case on.CheckpointSeen:
             return on.CheckpointSeen(attempt=attempt, name=f"step-{detail}")
-    late = it.stop is None or detail > 200
-    return kind(attempt=attempt, step=0 if late or it.attempt is None else it.attempt.containers[0].step)
+    late = other_job.stop is None or detail > 200
+    return kind(attempt=attempt, step=0 if late or other_job.attempt is None else other_job.attempt.containers[0].step)
 
 
-def event_type(it, which):
+def event_type(other_job, which):
     """Placement passes a held job over; it is released instead."""
-    leads_on = it.status in ONWARD and which > (60 if it.status in QUEUED else 170)
-    kind = ONWARD[it.status] if leads_on else any_event(it, which)
-    return on.ReleaseRequested if kind is on.Placed and it.held else kind
+    leads_on = other_job.status in ONWARD and which > (60 if other_job.status in QUEUED else 170)
+    kind = ONWARD[other_job.status] if leads_on else any_event(other_job, which)
+    return on.ReleaseRequested if kind is on.Placed and other_job.held else kind
 
 
-def any_event(it, which):
+def any_event(other_job, which):
     """A legal event; only starts of jobs with a stop order are abandoned. Events of earlier attempts occur too."""
     refused = {
-        *([] if it.stop else [on.StartAbandoned]),
-        *([] if it.status in QUEUED else [on.HoldRequested]),
-        *([on.PauseRequested] if it.status not in QUEUED and not may_pause(it) else []),
-        *([on.ReleaseRequested, on.ResumeRequested] if it.status in FINISHED else []),
+        *([] if other_job.stop else [on.StartAbandoned]),
+        *([] if other_job.status in QUEUED else [on.HoldRequested]),
+        *([on.PauseRequested] if other_job.status not in QUEUED and not may_pause(other_job) else []),
+        *([on.ReleaseRequested, on.ResumeRequested] if other_job.status in FINISHED else []),
     }
-    of_container = CONTAINERS[it.attempt.containers[0].state] if it.attempt else ()
-    legal = [kind for kind in (*of_container, *TRANSITIONS[it.status]) if kind not in refused]
-    possible = legal if it.attempt else [*legal, on.ContainerExited]
+    of_container = CONTAINERS[other_job.attempt.containers[0].state] if other_job.attempt else ()
+    legal = [kind for kind in (*of_container, *TRANSITIONS[other_job.status]) if kind not in refused]
+    possible = legal if other_job.attempt else [*legal, on.ContainerExited]
     return possible[which % len(possible)]
 
 
-def may_pause(it):
+def may_pause(other_job):
     """Whether the attempt of an active job can be paused."""
-    return it.status not in FINISHED and it.cancel is None and (it.stop is None or it.is_pausing)
+    return (
+        other_job.status not in FINISHED
+        and other_job.cancel is None
+        and (other_job.stop is None or other_job.is_pausing)
+    )

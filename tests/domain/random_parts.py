@@ -29,9 +29,9 @@ class PartStep:
         self.after, self.effects = step(before, event, now)
 
     def __repr__(self):
-        effects = ", ".join(described(it) for it in self.effects)
+        effects = ", ".join(described(effect) for effect in self.effects)
         what = f"{type(self.event).__name__} {getattr(self.event, 'part', '')}"
-        how = {it.key: str(it.state) for it in parts(self.after)}
+        how = {part.key: str(part.state) for part in parts(self.after)}
         return f"\n{self.now:%X} {what} makes it {self.after.status} {how}, effects: {effects}"
 
 
@@ -57,7 +57,9 @@ def tasks(draw, most=4):
 @some.composite
 def dependencies(draw, before):
     named = draw(some.lists(some.sampled_from(before), max_size=2, unique=True)) if before else []
-    return [ContainerDependency(container=it, condition=draw(some.sampled_from(Condition))) for it in named]
+    return [
+        ContainerDependency(container=container, condition=draw(some.sampled_from(Condition))) for container in named
+    ]
 
 
 @some.composite
@@ -83,53 +85,55 @@ def placed_jobs(draw):
 @some.composite
 def container_histories(draw):
     """A job from its placement on, step by step. Each step is drawn from four bytes."""
-    it, now, steps = draw(placed_jobs()), NOON, []
+    found, now, steps = draw(placed_jobs()), NOON, []
     numbers = iter(draw(some.binary(min_size=24, max_size=160)))
     for which, whom, later, detail in zip(numbers, numbers, numbers, numbers, strict=False):
         now += timedelta(seconds=later % 8)
-        event = random_event(it, now, which=which, whom=whom, detail=detail)
+        event = random_event(found, now, which=which, whom=whom, detail=detail)
         if event is None:
             break
-        steps.append(PartStep(before=it, event=event, now=now))
-        it = steps[-1].after
+        steps.append(PartStep(before=found, event=event, now=now))
+        found = steps[-1].after
     return steps
 
 
-def random_event(it, now, *, which, whom, detail):
+def random_event(other_job, now, *, which, whom, detail):
     """The next event; None for a finished job."""
-    if it.status in QUEUED:
-        return on.ReleaseRequested() if it.held else placed()
-    if it.status not in ACTIVE:
+    if other_job.status in QUEUED:
+        return on.ReleaseRequested() if other_job.held else placed()
+    if other_job.status not in ACTIVE:
         return None
-    if which < DUE and (due := due_event(it, now)) is not None:
+    if which < DUE and (due := due_event(other_job, now)) is not None:
         return due
     if which < TERMINATES:
         node = (
-            whom % (it.spec.nodes.count + 1) if detail % 2 == 0 and it.spec.nodes.form is DefinitionForm.NODES else None
+            whom % (other_job.spec.nodes.count + 1)
+            if detail % 2 == 0 and other_job.spec.nodes.form is DefinitionForm.NODES
+            else None
         )
         if detail % 7 == 0:
             return on.StopForced(reason="at once", node=node)
-        if detail % 11 == 0 and may_pause(it):
+        if detail % 11 == 0 and may_pause(other_job):
             return on.PauseRequested(reason="later")
         if detail % 5 == 0:
-            return on.CheckpointSeen(attempt=it.attempt.number, name=f"step-{detail}")
+            return on.CheckpointSeen(attempt=other_job.attempt.number, name=f"step-{detail}")
         grace = timedelta(0) if detail % 3 == 0 else None
         return on.TerminateRequested(reason="enough", node=node, grace=grace, checkpoint=detail % 4 > 0)
-    if which < CANCELS or (which < TIMES_OUT and it.attempt.started_at is None):
+    if which < CANCELS or (which < TIMES_OUT and other_job.attempt.started_at is None):
         return cancel()
     if which < TIMES_OUT:
-        return timed_out(it.attempt.number)
-    return container_events(it, now, which=which, whom=whom, detail=detail)
+        return timed_out(other_job.attempt.number)
+    return container_events(other_job, now, which=which, whom=whom, detail=detail)
 
 
-def container_events(it, now, *, which, whom, detail):
+def container_events(other_job, now, *, which, whom, detail):
     """An event of an active container, mostly a legal one; sometimes of a container that has ended."""
-    under_way = [part for part in it.attempt.containers if part.state is not AttemptContainerState.WAITING]
+    under_way = [part for part in other_job.attempt.containers if part.state is not AttemptContainerState.WAITING]
     living = [part for part in under_way if part.state is not AttemptContainerState.ENDED]
     part = (living or under_way)[whom % len(living or under_way)] if detail < 240 else under_way[whom % len(under_way)]
     legal = [kind for kind in TRANSITIONS[part.state] if kind is not on.StartAbandoned or part.stop_ordered]
     kind = ONWARD.get(part.state, legal[0]) if which > LEADS_ON else legal[which % len(legal)]
-    about = {"attempt": it.attempt.number, "container_key": part.key}
+    about = {"attempt": other_job.attempt.number, "container_key": part.key}
     match kind:
         case on.ContainerCreated:
             return kind(**about, container_id=f"container {detail}")

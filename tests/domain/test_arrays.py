@@ -58,13 +58,13 @@ def test_an_array_is_pending_and_spawns_once_its_dependencies_are_met():
 def test_children_share_the_spec_and_have_the_next_orders():
     after, children = arrays.spawn(parent(5, order=10), 2, LATER)
 
-    assert [(it.id, it.order, it.child.index) for it in children] == [
+    assert [(child.id, child.order, child.child.index) for child in children] == [
         (f"{after.id}:0", 11, 0),
         (f"{after.id}:1", 12, 1),
     ]
-    assert all(it.spec is after.spec and it.created_at == LATER and it.tags == () for it in children)
+    assert all(child.spec is after.spec and child.created_at == LATER and child.tags == () for child in children)
     assert after.array_state.spawned == 2
-    assert [it.child.index for it in arrays.spawn(after, 250, LATER)[1]] == [2, 3, 4]
+    assert [job.child.index for job in arrays.spawn(after, 250, LATER)[1]] == [2, 3, 4]
 
 
 def test_a_terminate_after_a_cancel_is_applied_to_all_children_again():
@@ -151,7 +151,9 @@ def test_the_counts_are_correct_and_the_array_ends_in_every_history(size, sequen
     job, children = parent(size, depends_on=[SEQUENTIAL] if sequential else []), {}
     for move in [*moves, *[("spawn", size, True), ("pass on", size, True)] * 2, ("end", size, True)]:
         job = _move(job, children, *move)
-        assert dict(job.array_state.counts) == {it: list(children.values()).count(it) for it in set(children.values())}
+        assert dict(job.array_state.counts) == {
+            child: list(children.values()).count(child) for child in set(children.values())
+        }
         assert job.array_state.order_applied_to <= job.array_state.spawned <= size
     assert job.status in FINISHED
     if job.is_cancelled or job.is_terminated:
@@ -165,7 +167,7 @@ def _move(job, children, what, most, well):
     match what:
         case "spawn":
             job, born = arrays.spawn(job, most, NOON)
-            moved = [Moved(index=it.child.index, before=None, after=Status.RUNNABLE) for it in born]
+            moved = [Moved(index=other_job.child.index, before=None, after=Status.RUNNABLE) for other_job in born]
         case "pass on":
             order = arrays.order(job)
             if order is None:

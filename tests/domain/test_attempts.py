@@ -102,7 +102,7 @@ def test_of_several_containers_the_deciding_one_has_the_reason():
 def times(over):
     """The start and end of the job, of its last attempt and of the attempt's containers: one pair if all agree."""
     last = over.attempts[-1]
-    return {(it.started_at, it.stopped_at) for it in (over, last, *last.containers)}
+    return {(container.started_at, container.stopped_at) for container in (over, last, *last.containers)}
 
 
 @pytest.mark.fault("TM01")

@@ -26,7 +26,10 @@ numbers = count(1)
 
 def room(*active, environments=None, now=NOON, promised=None, **stocks):
     """By default an environment with four vCPUs."""
-    by_name = {it.name: it for it in environments or [environment(max_millicpus=4000)]}
+    by_name = {
+        other_environment.name: other_environment
+        for other_environment in environments or [environment(max_millicpus=4000)]
+    }
     site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST), by_name.values()), stocks=stocks)
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=now, promised=promised)
 

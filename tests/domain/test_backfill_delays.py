@@ -44,7 +44,7 @@ class Machine:
         return NOON + self.minute * MINUTE
 
     def room(self):
-        active = [it for it, _ in self.runs.values()]
+        active = [run for run, _ in self.runs.values()]
         return FreeCapacity(cluster=SITE, usage=Usage(active).after(()), now=self.now, promised=self.promised)
 
     def put(self, room, wanted, *, takes, most=None, squeezed=True):
@@ -70,7 +70,7 @@ class Machine:
 
     def pass_a_minute(self):
         self.minute += 1
-        self.runs = {key: it for key, it in self.runs.items() if it[1] > self.minute}
+        self.runs = {key: pair for key, pair in self.runs.items() if pair[1] > self.minute}
 
 
 works = some.tuples(resources, minutes, longest)

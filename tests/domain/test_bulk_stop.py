@@ -33,5 +33,5 @@ def test_children_are_selected_separately_if_the_filter_may_separate_them(select
 def test_consecutive_orders_are_one_range():
     spans = IntervalSet([(5, 5), (1, 1), (2, 4), (9, 12), (10, 11)])
 
-    assert [it for it in range(15) if it in spans] == [1, 2, 3, 4, 5, 9, 10, 11, 12]
-    assert [spans.end(it) for it in (0, 1, 5, 6, 9, 12)] == [0, 5, 5, 6, 12, 12]
+    assert [index for index in range(15) if index in spans] == [1, 2, 3, 4, 5, 9, 10, 11, 12]
+    assert [spans.end(number) for number in (0, 1, 5, 6, 9, 12)] == [0, 5, 5, 6, 12, 12]

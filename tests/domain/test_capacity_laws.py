@@ -53,7 +53,7 @@ def offers(draw):
     by_name = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
     site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST), by_name.values()), stocks={})
-    room = FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
+    room = FreeCapacity(cluster=site, usage=Usage(under_way(*value) for value in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
@@ -72,8 +72,8 @@ def offer_of(wanted, names, outcome, *, by_name, taken, aside):
     enabled = [name for name in names if name in by_name and by_name[name].state is State.ENABLED]
     able = {name for name in enabled if fits_in(wanted, HOST, by_name[name].max_millicpus)}
     free = {name for name in able if fits_in(wanted, *left(name, by_name, taken))}
-    kept = [(it, name) for it, names in aside for name in names]
-    hosts = [(it, None) for it, _ in aside]
+    kept = [(value, name) for value, names in aside for name in names]
+    hosts = [(value, None) for value, _ in aside]
     return Offer(
         names=enabled,
         able=able,
@@ -86,8 +86,11 @@ def offer_of(wanted, names, outcome, *, by_name, taken, aside):
 def left(name, by_name, on_environments, on_host=None):
     """The free resources of the host, and the free vCPUs of this environment."""
     on_host = on_environments if on_host is None else on_host
-    memory, gpus = sum(it.memory_mib for it, _ in on_host), sum(it.gpus for it, _ in on_host)
-    vcpus = sum(it.millicpus for it, where in on_environments if where == name)
+    memory, gpus = (
+        sum(resources.memory_mib for resources, _ in on_host),
+        sum(resources.gpus for resources, _ in on_host),
+    )
+    vcpus = sum(value.millicpus for value, where in on_environments if where == name)
     host = Resources(millicpus=0, memory_mib=HOST.memory_mib - memory, gpus=HOST.gpus - gpus)
     return host, by_name[name].max_millicpus - vcpus
 
@@ -116,29 +119,29 @@ def test_every_law_holds_for_every_sequence_of_jobs(made):
 
 @law
 def a_job_is_placed_only_where_it_fits(made):
-    placed = [it for it in made if isinstance(it.outcome, Fits)]
+    placed = [decision for decision in made if isinstance(decision.outcome, Fits)]
 
-    assert all(it.outcome.environment in it.free for it in placed)
+    assert all(decision.outcome.environment in decision.free for decision in placed)
 
 
 @law
 def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
-    with_environments = [it for it in made if it.names]
+    with_environments = [value for value in made if value.names]
 
-    assert [it for it in made if isinstance(it.outcome, Unschedulable)] == [
-        it for it in with_environments if not it.able
+    assert [decision for decision in made if isinstance(decision.outcome, Unschedulable)] == [
+        other_environment for other_environment in with_environments if not other_environment.able
     ]
 
 
 @law
 def a_job_is_placed_in_the_first_environment_with_unreserved_capacity(made):
-    able = [it for it in made if it.able]
-    places = [[name for name in it.names if name in it.beside] for it in able]
+    able = [found for found in made if found.able]
+    places = [[name for name in value.names if name in value.beside] for value in able]
 
-    assert [it.outcome for it in able if isinstance(it.outcome, Fits)] == [
+    assert [decision.outcome for decision in able if isinstance(decision.outcome, Fits)] == [
         Fits(environment=names[0]) for names in places if names
     ]
-    assert [isinstance(it.outcome, Insufficient) for it in able] == [not names for names in places]
+    assert [isinstance(decision.outcome, Insufficient) for decision in able] == [not names for names in places]
 
 
 MINUTES = some.none() | some.integers(0, 9)
@@ -161,5 +164,5 @@ def test_capacity_is_reserved_for_jobs_that_may_start_before_the_job_ends(listed
 
     mine = [amounts for start, amounts in listed if start is None or minute is None or start <= minute]
     assert {of: amount for of, amount in kept.items() if amount} == {
-        of: sum(it.get(of, 0) for it in mine) for each in mine for of in each
+        of: sum(value.get(of, 0) for value in mine) for each in mine for of in each
     }

@@ -35,8 +35,8 @@ def test_a_signal_and_a_timeout_can_be_declared(signal):
         (("batchq:checkpoints", "yes"),),
         ((SIGNAL, "USR1"),),
         (("batchq:checkpoints", "false"), (TIMEOUT, "5")),
-        *((DECLARED, (SIGNAL, it)) for it in ("KILL", "TERM", "", "10", "SIG")),
-        *((DECLARED, (TIMEOUT, it)) for it in ("0", "3601", "1.5", "-1", "", "9" * 500, "٣")),
+        *((DECLARED, (SIGNAL, text)) for text in ("KILL", "TERM", "", "10", "SIG")),
+        *((DECLARED, (TIMEOUT, text)) for text in ("0", "3601", "1.5", "-1", "", "9" * 500, "٣")),
     ],
 )
 def test_tags_with_an_invalid_value_are_refused(tags):

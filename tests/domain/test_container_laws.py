@@ -48,37 +48,39 @@ def no_container_is_started_twice(life):
 
 @law
 def no_container_starts_on_a_closed_node(life):
-    for it in life:
-        begun = [tag.container_key for tag in step_tags(it, do.StartContainer)]
-        assert not [key for key in begun if it.after.attempt and node_of(key) in nodes_to_stop(it.after)]
+    for transition in life:
+        begun = [tag.container_key for tag in step_tags(transition, do.StartContainer)]
+        assert not [
+            key for key in begun if transition.after.attempt and node_of(key) in nodes_to_stop(transition.after)
+        ]
 
 
 @law
 def a_container_starts_exactly_when_its_conditions_are_met(life):
-    for it in life:
-        begun = {tag.container_key for tag in step_tags(it, do.StartContainer)}
-        for part in it.after.attempt.containers if it.after.attempt else ():
-            may = may_start(it.after, part)
+    for transition in life:
+        begun = {tag.container_key for tag in step_tags(transition, do.StartContainer)}
+        for part in transition.after.attempt.containers if transition.after.attempt else ():
+            may = may_start(transition.after, part)
             assert may if part.key in begun else not (may and part.state is AttemptContainerState.WAITING)
 
 
 @law
 def containers_of_a_closed_node_have_ended_or_have_a_stop_order(life):
-    for number, it in enumerate(life):
+    for number, transition in enumerate(life):
         stopped = set(tag_counts(life[: number + 1], do.StopContainer, do.AbandonStart, do.KillContainer))
-        for part in it.after.attempt.containers if it.after.attempt else ():
-            if part.node in nodes_to_stop(it.after):
+        for part in transition.after.attempt.containers if transition.after.attempt else ():
+            if part.node in nodes_to_stop(transition.after):
                 assert part.state is AttemptContainerState.ENDED or (
-                    part.stop_ordered and tag_of(it.after, part) in stopped
+                    part.stop_ordered and tag_of(transition.after, part) in stopped
                 )
 
 
 @law
 def a_running_container_with_a_stop_order_gets_a_signal(life):
     to_stop = {
-        tag_of(it.after, part)
-        for it in life
-        for part in (it.after.attempt.containers if it.after.attempt else ())
+        tag_of(transition.after, part)
+        for transition in life
+        for part in (transition.after.attempt.containers if transition.after.attempt else ())
         if part.state is AttemptContainerState.RUNNING and part.stop_ordered
     }
 
@@ -88,16 +90,16 @@ def a_running_container_with_a_stop_order_gets_a_signal(life):
 @law
 def each_container_gets_each_signal_once_in_the_order_of_its_ladder(life):
     for tag in tag_counts(life, do.StopContainer):
-        sent = [it.step for it in signals(life) if it.tag == tag]
+        sent = [signal.step for signal in signals(life) if signal.tag == tag]
         assert sent == sorted(set(sent))
 
 
 @law
 def no_signal_follows_sigkill(life):
     killed = set()
-    for it in life:
-        assert not killed & set(step_tags(it, do.StopContainer))
-        killed |= set(step_tags(it, do.KillContainer))
+    for transition in life:
+        assert not killed & set(step_tags(transition, do.StopContainer))
+        killed |= set(step_tags(transition, do.KillContainer))
 
 
 @law
@@ -105,29 +107,31 @@ def no_signal_is_sent_that_the_job_did_not_declare(life):
     rules = life[0].after.spec.checkpoints
     declared = None if rules is None or rules.signal is None else f"SIG{rules.signal}"
 
-    assert {it.signal for it in signals(life)} <= {None, declared}
+    assert {signal.signal for signal in signals(life)} <= {None, declared}
 
 
 @law
 def only_containers_of_the_main_node_get_the_checkpoint_signal(life):
-    requested = {it.tag.node for it in signals(life) if it.signal is not None}
+    requested = {signal.tag.node for signal in signals(life) if signal.signal is not None}
 
     assert requested <= {life[0].after.spec.nodes.main}
 
 
 @law
 def the_other_nodes_are_stopped_when_no_container_waits_for_a_checkpoint_any_more(life):
-    for it in life:
-        if it.after.attempt and it.after.stop and not any_awaits_checkpoint(it.after):
-            assert all(part.stop_ordered for part in parts(it.after) if part.state is AttemptContainerState.RUNNING)
+    for transition in life:
+        if transition.after.attempt and transition.after.stop and not any_awaits_checkpoint(transition.after):
+            assert all(
+                part.stop_ordered for part in parts(transition.after) if part.state is AttemptContainerState.RUNNING
+            )
 
 
 @law
 def sigkill_follows_a_delivered_signal_or_a_force(life):
-    for it in life:
-        for tag in step_tags(it, do.KillContainer):
-            killed = next(part for part in it.before.attempt.containers if part.key == tag.container_key)
-            assert killed.next_step_at is not None or isinstance(it.event, on.StopForced) or killed.steps == ()
+    for transition in life:
+        for tag in step_tags(transition, do.KillContainer):
+            killed = next(part for part in transition.before.attempt.containers if part.key == tag.container_key)
+            assert killed.next_step_at is not None or isinstance(transition.event, on.StopForced) or killed.steps == ()
 
 
 @law
@@ -142,20 +146,22 @@ def each_started_container_is_cleaned_up_once_after_its_attempt(life):
 @law
 def no_container_is_cleaned_up_while_another_may_start(life):
     waits = {AttemptContainerState.WAITING, AttemptContainerState.STARTING}
-    for it in life:
+    for transition in life:
         assert not (
-            step_tags(it, do.CleanUpContainer) and it.after.attempt and {part.state for part in parts(it.after)} & waits
+            step_tags(transition, do.CleanUpContainer)
+            and transition.after.attempt
+            and {part.state for part in parts(transition.after)} & waits
         )
 
 
 @law
 def all_containers_of_an_ended_attempt_have_ended(life):
-    over = [it.after for it in life if it.after.attempt is None]
+    over = [transition.after for transition in life if transition.after.attempt is None]
 
     assert all(
         part.state is AttemptContainerState.ENDED
-        for it in over
-        for attempt in it.attempts
+        for job in over
+        for attempt in job.attempts
         for part in attempt.containers
     )
 
@@ -170,39 +176,43 @@ def the_exit_code_is_that_of_the_deciding_container(life):
 
 @law
 def the_deciding_container_is_final(life):
-    for it in life:
-        if it.before.attempt and it.before.attempt.decided_by is not None and it.after.attempt:
-            assert it.after.attempt.decided_by == it.before.attempt.decided_by
+    for transition in life:
+        if transition.before.attempt and transition.before.attempt.decided_by is not None and transition.after.attempt:
+            assert transition.after.attempt.decided_by == transition.before.attempt.decided_by
 
 
 @law
 def a_job_succeeds_only_with_exit_code_0_and_without_a_stop_order(life):
-    for it in life:
-        if it.after.status is Status.SUCCEEDED:
-            assert (it.after.attempts[-1].exit_code, it.after.stop) == (0, None)
-        if it.after.status is Status.FAILED and it.after.stop is None:
-            assert it.after.attempts[-1].exit_code != 0
+    for transition in life:
+        if transition.after.status is Status.SUCCEEDED:
+            assert (transition.after.attempts[-1].exit_code, transition.after.stop) == (0, None)
+        if transition.after.status is Status.FAILED and transition.after.stop is None:
+            assert transition.after.attempts[-1].exit_code != 0
 
 
 @law
 def a_job_that_was_ordered_to_stop_fails_with_the_reason_of_the_order(life):
-    over = [it.after for it in life if it.after.status in FINISHED and it.after.stop is not None]
+    over = [
+        transition.after
+        for transition in life
+        if transition.after.status in FINISHED and transition.after.stop is not None
+    ]
 
-    assert all((it.status, it.status_reason) == (Status.FAILED, it.stop.reason) for it in over)
+    assert all((job.status, job.status_reason) == (Status.FAILED, job.stop.reason) for job in over)
 
 
 @law
 def a_job_runs_since_its_first_container_started(life):
-    active = [it.after for it in life if it.after.status in ACTIVE]
+    active = [transition.after for transition in life if transition.after.status in ACTIVE]
 
-    for it in active:
-        ran = any(part.started_at is not None for part in it.attempt.containers)
-        assert (it.status is Status.RUNNING) == ran == (it.attempt.started_at is not None)
+    for job in active:
+        ran = any(part.started_at is not None for part in job.attempt.containers)
+        assert (job.status is Status.RUNNING) == ran == (job.attempt.started_at is not None)
 
 
 @law
 def each_container_is_reported_running_once(life):
-    begun = [tag for it in life for tag in newly_started(it.before, it.after)]
+    begun = [tag for transition in life for tag in newly_started(transition.before, transition.after)]
     ran = {(attempt.number, part.key) for attempt in attempts(life) for part in attempt.containers if part.started_at}
 
     assert sorted((tag.attempt, tag.container_key) for tag in begun) == sorted(ran)
@@ -210,9 +220,9 @@ def each_container_is_reported_running_once(life):
 
 @law
 def timers_expire_when_they_are_due_and_come_to_an_end(life):
-    for it in life:
-        due = next_wakeup(it.after) if it.after.attempt else None
-        assert (due_event(it.after, it.now) is not None) == (due is not None and due <= it.now)
+    for transition in life:
+        due = next_wakeup(transition.after) if transition.after.attempt else None
+        assert (due_event(transition.after, transition.now) is not None) == (due is not None and due <= transition.now)
     job, rings = life[-1].after, 0
     while (event := due_event(job, life[-1].now)) is not None:
         job, rings = step(job, event, life[-1].now)[0], rings + 1
@@ -221,10 +231,10 @@ def timers_expire_when_they_are_due_and_come_to_an_end(life):
 
 @law
 def a_stopping_container_has_a_timer(life):
-    for it in life:
-        for part in it.after.attempt.containers if it.after.attempt else ():
+    for transition in life:
+        for part in transition.after.attempt.containers if transition.after.attempt else ():
             if part.state is AttemptContainerState.RUNNING and part.next_step_at is not None:
-                assert next_wakeup(it.after) <= part.next_step_at
+                assert next_wakeup(transition.after) <= part.next_step_at
 
 
 @law
@@ -257,9 +267,9 @@ def test_the_generated_histories_cover_all_cases():
     @settings(max_examples=1000, deadline=None, database=None, derandomize=True)
     @given(container_histories())
     def collect(life):
-        seen.update(it.after.status for it in life)
-        seen.update(type(effect) for it in life for effect in it.effects)
-        seen.update(type(it.event) for it in life if it.after is not it.before)
+        seen.update(transition.after.status for transition in life)
+        seen.update(type(effect) for transition in life for effect in transition.effects)
+        seen.update(type(transition.event) for transition in life if transition.after is not transition.before)
 
     collect()
 
@@ -277,7 +287,7 @@ def test_the_generated_histories_cover_all_cases():
 
 
 def signals(life):
-    return [effect for it in life for effect in it.effects if isinstance(effect, do.StopContainer)]
+    return [effect for transition in life for effect in transition.effects if isinstance(effect, do.StopContainer)]
 
 
 def step_tags(step, *kinds):
@@ -285,7 +295,7 @@ def step_tags(step, *kinds):
 
 
 def tag_counts(life, *kinds):
-    return Counter(tag for it in life for tag in step_tags(it, *kinds))
+    return Counter(tag for transition in life for tag in step_tags(transition, *kinds))
 
 
 def attempts(life):
@@ -303,16 +313,21 @@ def tag_of(job, part):
 
 def may_start(job, part):
     """Whether a container may start, by the documentation of AWS, with containers and nodes."""
-    here = {it.name: it for it in job.attempt.containers if it.node == part.node}
-    of_main = [it for it in job.attempt.containers if it.node == job.spec.nodes.main]
-    main_runs = any(it.address or (it.started_at and task_container_of(job, it).essential) for it in of_main)
+    here = {container.name: container for container in job.attempt.containers if container.node == part.node}
+    of_main = [container for container in job.attempt.containers if container.node == job.spec.nodes.main]
+    main_runs = any(
+        container.address or (container.started_at and task_container_of(job, container).essential)
+        for container in of_main
+    )
     spec = job.spec.nodes.task(part.node).container(part.name)
     come_true = {
-        Condition.START: lambda it: it.started_at is not None,
-        Condition.COMPLETE: lambda it: it.state is AttemptContainerState.ENDED,
-        Condition.SUCCESS: lambda it: it.state is AttemptContainerState.ENDED and it.exit_code == 0,
+        Condition.START: lambda container: container.started_at is not None,
+        Condition.COMPLETE: lambda other_container: other_container.state is AttemptContainerState.ENDED,
+        Condition.SUCCESS: lambda one_container: (
+            one_container.state is AttemptContainerState.ENDED and one_container.exit_code == 0
+        ),
     }
-    met = all(come_true[it.condition](here[it.container]) for it in spec.depends_on)
+    met = all(come_true[value.condition](here[value.container]) for value in spec.depends_on)
     return met and (main_runs or part.node == job.spec.nodes.main)
 
 
@@ -335,9 +350,9 @@ def next_event(job):
         return on.ReleaseRequested() if job.held else placed()
     number = job.attempt.number
     part = next(
-        it
-        for it in job.attempt.containers
-        if it.state in {AttemptContainerState.STARTING, AttemptContainerState.RUNNING}
+        container
+        for container in job.attempt.containers
+        if container.state in {AttemptContainerState.STARTING, AttemptContainerState.RUNNING}
     )
     if part.state is AttemptContainerState.RUNNING:
         return ends(part.key, attempt=number, started_at=part.started_at, stopped_at=part.started_at)

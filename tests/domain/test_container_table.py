@@ -39,9 +39,9 @@ KEY = "0/it"
 
 def life(*events, **changes):
     """A job with two others beside the container that it is about: one keeps the job alive, one waits for it."""
-    it = task_container("it", essential=False, start_timeout=timedelta(minutes=1), **changes)
+    container = task_container("it", essential=False, start_timeout=timedelta(minutes=1), **changes)
     waits = task_container("waits", essential=False, after={"it": "SUCCESS"})
-    return after(task_job(it, app(), waits), *events)
+    return after(task_job(container, app(), waits), *events)
 
 
 # To begin with, `it` is STARTING; where it is to be WAITING it waits for the app.
@@ -111,8 +111,8 @@ def test_a_legal_event_leads_to_the_status_of_the_table(state, event):
 
     later, effects = step(before, EVENTS[event], NOON)
 
-    assert (states(later)[KEY], [described(it) for it in effects]) == CELLS[state, event]
-    assert {(it.tag.job_id, it.tag.attempt) for it in effects} <= {(before.id, 1)}
+    assert (states(later)[KEY], [described(effect) for effect in effects]) == CELLS[state, event]
+    assert {(effect.tag.job_id, effect.tag.attempt) for effect in effects} <= {(before.id, 1)}
 
 
 @pytest.mark.parametrize("event", EVENTS)

@@ -58,7 +58,7 @@ def test_a_time_limit_has_the_cost_of_its_whole_time():
 
 
 def test_amounts_are_rounded_half_to_even():
-    assert [str(rounded(Decimal(it))) for it in ("0.125", "0.135", "0.1250001")] == ["0.12", "0.14", "0.13"]
+    assert [str(rounded(Decimal(text))) for text in ("0.125", "0.135", "0.1250001")] == ["0.12", "0.14", "0.13"]
 
 
 @settings(max_examples=examples(200))
@@ -71,7 +71,7 @@ def test_the_days_of_an_attempt_add_up_to_its_cost(start, length):
     days = list(cost_by_day(done, done.attempts[0]))
     whole = cost_of(done, start + length)
     assert whole is not None
-    total = sum((it.total for _, it in days), Decimal(0))
+    total = sum((day.total for _, day in days), Decimal(0))
     assert abs(total - whole.total) < Decimal("1e-15")
     assert [day for day, _ in days] == sorted({day for day, _ in days})
     assert len(days) <= 401
@@ -139,7 +139,7 @@ def test_an_attempt_whose_end_was_not_reported_is_charged_until_it_was_seen(memb
     end = charged or END
     assert run_time(found, END) == (timedelta() if found.started_at is None else end - NOON)
     whole = replace(whole, attempts=(found,))
-    days = sum(it.total for _, it in cost_by_day(whole, found))
+    days = sum(cost.total for _, cost in cost_by_day(whole, found))
     assert days == cost_between(whole, found, None, END).total == cost_of(whole, END).total
 
 
@@ -175,7 +175,7 @@ def test_storage_counts_whole_byte_hours():
 )
 def test_savings_follow_from_the_progress(metrics, saved):
     done = ran(NOON, NOON + HOUR, plan=TrainingPlan(total_epochs=10))
-    values = {name: MetricValue(value=it) for name, it in metrics.items()}
+    values = {name: MetricValue(value=value) for name, value in metrics.items()}
 
     cost = cost_of(done, NOON, metrics=values)
 
@@ -221,11 +221,11 @@ def test_invalid_prices_are_refused(table, why):
     ("parse", "tags", "why"),
     [
         *(
-            (training_plan, [("batchq:total-epochs", it)], "total-epochs")
-            for it in ("0", "-1", "1.5", "x", "", "9" * 30)
+            (training_plan, [("batchq:total-epochs", text)], "total-epochs")
+            for text in ("0", "-1", "1.5", "x", "", "9" * 30)
         ),
         (metric_rules, [("batchq:metric:", "(x)")], "name of a metric"),
-        (metric_rules, [(f"batchq:metric:m{it}", "(x)") for it in range(41)], "at most 40"),
+        (metric_rules, [(f"batchq:metric:m{index}", "(x)") for index in range(41)], "at most 40"),
     ],
 )
 def test_invalid_tags_of_training_jobs_are_refused(parse, tags, why):
@@ -261,7 +261,7 @@ def test_a_changed_limit_forgets_its_crossing_and_an_unchanged_one_does_not():
 
     raised = budgets.changed_budget(crossed, replace(BUDGET, hard=Decimal(200)))
 
-    assert [it.limit for it in raised.crossings] == [BudgetLimit.SOFT]
+    assert [crossing.limit for crossing in raised.crossings] == [BudgetLimit.SOFT]
     assert budgets.changed_budget(crossed, replace(BUDGET, period=BudgetPeriod.MONTH)).crossings == ()
 
 
@@ -270,4 +270,4 @@ def test_a_changed_limit_forgets_its_crossing_and_an_unchanged_one_does_not():
 )
 def test_invalid_limits_are_refused(soft, hard):
     with pytest.raises(Invalid):
-        budgets.check_limits(*(None if it is None else Decimal(it) for it in (soft, hard)))
+        budgets.check_limits(*(None if value is None else Decimal(value) for value in (soft, hard)))

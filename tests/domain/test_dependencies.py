@@ -27,7 +27,7 @@ UNKNOWN = JobId("unknown")
     ],
 )
 def test_the_dependencies_of_a_job_decide_what_follows(dependencies, event):
-    known = {it.id: it for it in dependencies if it is not UNKNOWN}
+    known = {dependency.id: dependency for dependency in dependencies if dependency is not UNKNOWN}
 
     assert evaluate_dependencies(job(depends_on=dependencies), known) == event
 

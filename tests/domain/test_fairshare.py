@@ -100,7 +100,7 @@ def test_the_window_is_that_of_the_policy_or_the_minimum(scheme, decay):
 
 
 def followed(*changes, uses=None, now=NOON):
-    return updated_usage(uses or {}, [Change(*it) for it in changes], now, {})
+    return updated_usage(uses or {}, [Change(*change) for change in changes], now, {})
 
 
 def test_a_new_job_is_active_and_holds_nothing():
@@ -232,7 +232,7 @@ class Machine:
             self.second = ends
             for share in [share for end, share in self.runs if end <= self.second]:
                 self._hold(share, -self.sizes[share])
-            self.runs = [it for it in self.runs if it[0] > self.second]
+            self.runs = [run for run in self.runs if run[0] > self.second]
 
     def _fill(self):
         line = SharePicker(uses=self.uses, policy=self.policy, now=at(self.second))
@@ -261,6 +261,6 @@ def test_over_a_long_time_each_share_gets_its_fraction(weights, data):
 
     machine.run(3 * 3600)
 
-    total, parts = machine.given.total(), sum(1 / it for it in weights)
+    total, parts = machine.given.total(), sum(1 / weight for weight in weights)
     for name, weight in zip(names, weights, strict=True):
         assert machine.given[name] / total == pytest.approx(1 / weight / parts, abs=0.04)

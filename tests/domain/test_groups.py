@@ -26,7 +26,7 @@ def member(number, status, **members):
 
 def group(*jobs):
     first = new_group(jobs[0])
-    return group_after(first, [MemberChange(before=None, after=it) for it in jobs], NOON)
+    return group_after(first, [MemberChange(before=None, after=other_job) for other_job in jobs], NOON)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(Status)), max_size=60))

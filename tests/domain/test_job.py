@@ -87,7 +87,7 @@ def test_other_ids_name_a_whole_job(text):
 def test_tags_of_one_job_hash_as_well_as_those_of_many():
     tags = [Tag(job_id=ID, attempt=1, container_key=f"{node}:app") for node in range(1000)]
 
-    assert len({hash(it) for it in tags}) == len(tags)
+    assert len({hash(tag) for tag in tags}) == len(tags)
 
 
 def test_each_container_of_each_attempt_has_a_tag():
@@ -97,7 +97,7 @@ def test_each_container_of_each_attempt_has_a_tag():
 
     tags = container_tags(active)
 
-    assert [str(it) for it in tags[:3]] == [f"{active.id}/1", f"{active.id}/2/0/app", f"{active.id}/2/1/app"]
+    assert [str(tag) for tag in tags[:3]] == [f"{active.id}/1", f"{active.id}/2/0/app", f"{active.id}/2/1/app"]
     assert tags[3:] == (active.tag,)
     assert container_tags(job(status=Status.FAILED)) == ()
 
@@ -150,7 +150,7 @@ def test_a_stop_order_and_the_end_are_moves():
         blocked_at=NOON + SECOND,
     )
 
-    assert [it.partition(" ")[2] for it in recent_moves(over)] == [
+    assert [move.partition(" ")[2] for move in recent_moves(over)] == [
         "submitted",
         "blocked (enough)",
         "TERMINATE ordered by cora (enough)",

@@ -33,9 +33,9 @@ def test_every_law_holds_in_every_history(life):
 
 @law
 def no_event_changes_a_finished_job(life):
-    over = since(life, lambda it: it.status in FINISHED)[1:]
+    over = since(life, lambda job: job.status in FINISHED)[1:]
 
-    assert all(it.after is it.before and it.effects == () for it in over)
+    assert all(transition.after is transition.before and transition.effects == () for transition in over)
 
 
 @law
@@ -45,7 +45,7 @@ def no_attempt_begins_after_a_stop_order(life):
 
 @law
 def no_attempt_begins_after_a_cancel(life):
-    assert tags_of(since(life, lambda it: it.cancel is not None), do.StartContainer) == []
+    assert tags_of(since(life, lambda value: value.cancel is not None), do.StartContainer) == []
 
 
 @law
@@ -55,12 +55,15 @@ def attempts_are_numbered_from_one_up_to_the_limit(life):
 
     assert begun == list(range(1, len(begun) + 1))
     assert len(begun) <= last.max_attempts
-    assert [it.number for it in last.attempts] == begun[: len(last.attempts)]
+    assert [attempt.number for attempt in last.attempts] == begun[: len(last.attempts)]
 
 
 @law
 def an_ended_attempt_is_never_changed(life):
-    assert all(it.after.attempts[: len(it.before.attempts)] == it.before.attempts for it in life)
+    assert all(
+        transition.after.attempts[: len(transition.before.attempts)] == transition.before.attempts
+        for transition in life
+    )
 
 
 @law
@@ -72,12 +75,16 @@ def each_container_is_cleaned_up_once_after_its_attempt(life):
 
 @law
 def an_attempt_is_under_way_exactly_while_the_job_is_active(life):
-    assert all((it.after.attempt is not None) == (it.after.status in ACTIVE) for it in life)
+    assert all((transition.after.attempt is not None) == (transition.after.status in ACTIVE) for transition in life)
 
 
 @law
 def a_status_changes_only_along_the_edges(life):
-    walks = {(it.before.status, it.after.status) for it in life if it.after.status is not it.before.status}
+    walks = {
+        (transition.before.status, transition.after.status)
+        for transition in life
+        if transition.after.status is not transition.before.status
+    }
 
     through_running = {(Status.STARTING, target) for target in EDGES[Status.RUNNING]}
     assert walks <= {(status, target) for status in EDGES for target in EDGES[status]} | through_running
@@ -85,39 +92,45 @@ def a_status_changes_only_along_the_edges(life):
 
 @law
 def a_job_succeeds_only_with_exit_code_0_and_without_a_stop_order(life):
-    done = since(life, lambda it: it.status is Status.SUCCEEDED)[:1]
+    done = since(life, lambda job: job.status is Status.SUCCEEDED)[:1]
 
-    assert all(isinstance(it.event, on.ContainerExited) and it.event.exit_code == 0 for it in done)
-    assert all(it.after.attempts[-1].exit_code == 0 for it in done)
-    assert all(it.after.stop is None and not it.after.is_cancelled for it in done)
+    assert all(isinstance(value.event, on.ContainerExited) and value.event.exit_code == 0 for value in done)
+    assert all(transition.after.attempts[-1].exit_code == 0 for transition in done)
+    assert all(transition.after.stop is None and not transition.after.is_cancelled for transition in done)
 
 
 @law
 def a_job_that_was_ordered_to_stop_fails_with_the_reason_of_the_order(life):
-    over = [it.after for it in life if it.after.status in FINISHED and it.after.stop is not None]
+    over = [
+        transition.after
+        for transition in life
+        if transition.after.status in FINISHED and transition.after.stop is not None
+    ]
 
-    assert all(it.status is Status.FAILED for it in over)
-    assert all(it.status_reason == it.stop.reason or _was_forced(it) for it in over)
+    assert all(job.status is Status.FAILED for job in over)
+    assert all(job.status_reason == job.stop.reason or _was_forced(job) for job in over)
 
 
 @law
 def no_job_is_cancelled_and_terminated_at_once(life):
-    assert not [it.after for it in life if it.after.is_cancelled and it.after.is_terminated]
+    assert not [
+        transition.after for transition in life if transition.after.is_cancelled and transition.after.is_terminated
+    ]
 
 
 @law
 def the_first_stop_order_is_final(life):
-    orders = [it.after.stop for it in since(life, ends)]
+    orders = [transition.after.stop for transition in since(life, ends)]
 
-    assert len({(it.kind, it.reason, it.ordered_at, it.steps) for it in orders}) <= 1
+    assert len({(order.kind, order.reason, order.ordered_at, order.steps) for order in orders}) <= 1
 
 
 @law
 def an_order_that_had_an_effect_stays_visible_with_its_author(life):
-    for it in life:
-        before, orders = it.before.stop_orders, it.after.stop_orders
+    for transition in life:
+        before, orders = transition.before.stop_orders, transition.after.stop_orders
         assert [facts(order) for order in orders[: len(before)]] == [facts(order) for order in before]
-        assert all(facts(order) == (order.kind, *author_and_time(it)) for order in orders[len(before) :])
+        assert all(facts(order) == (order.kind, *author_and_time(transition)) for order in orders[len(before) :])
 
 
 @law
@@ -135,7 +148,7 @@ def the_times_of_a_stop_order_ascend(life):
     orders = life[-1].after.stop_orders
     for order in orders:  # one that follows a pause takes over what that has begun
         times = [
-            min(it.ordered_at for it in orders),
+            min(order.ordered_at for order in orders),
             order.checkpoint_requested_at,
             order.signalled_at,
             order.killed_at,
@@ -146,21 +159,21 @@ def the_times_of_a_stop_order_ascend(life):
 
 @law
 def each_signal_is_sent_once_in_the_order_of_the_ladder(life):
-    sent = [(it.tag.attempt, it.step) for it in signals(life)]
+    sent = [(signal.tag.attempt, signal.step) for signal in signals(life)]
 
     assert sent == sorted(set(sent))
 
 
 @law
 def a_checkpoint_signal_is_sent_only_if_a_final_checkpoint_was_requested(life):
-    for it in life:
-        if [signal for signal in signals([it]) if signal.signal is not None]:
-            assert it.after.stop.final_checkpoint_requested
+    for transition in life:
+        if [signal for signal in signals([transition]) if signal.signal is not None]:
+            assert transition.after.stop.final_checkpoint_requested
 
 
 @law
 def a_final_checkpoint_is_requested_of_a_running_job_only(life):
-    ordered = next((it for it in life if it.after.stop is not None), None)
+    ordered = next((transition for transition in life if transition.after.stop is not None), None)
 
     if ordered is not None and ordered.after.stop.final_checkpoint_requested:
         assert ordered.before.status is Status.RUNNING
@@ -168,111 +181,157 @@ def a_final_checkpoint_is_requested_of_a_running_job_only(life):
 
 @law
 def each_wait_counts_from_the_delivery_of_its_signal(life):
-    counted = [it for it in life if isinstance(it.event, on.StopSignalDelivered) and it.after != it.before]
+    counted = [
+        transition
+        for transition in life
+        if isinstance(transition.event, on.StopSignalDelivered) and transition.after != transition.before
+    ]
 
-    assert all(kill_at(it.before) is None and it.event.step == alone(it.before).step for it in counted)
-    assert all(kill_at(it.after) == it.now + alone(it.after).steps[it.event.step].wait for it in counted)
+    assert all(
+        kill_at(transition.before) is None and transition.event.step == alone(transition.before).step
+        for transition in counted
+    )
+    assert all(
+        kill_at(transition.after) == transition.now + alone(transition.after).steps[transition.event.step].wait
+        for transition in counted
+    )
 
 
 @law
 def the_first_checkpoint_after_the_order_is_the_final_one(life):
-    stopped = [it.after for it in life if it.after.stop is not None and it.after.attempt is not None]
-    names = {(it.attempt.number, it.stop.final_checkpoint) for it in stopped if it.stop.final_checkpoint is not None}
+    stopped = [
+        transition.after
+        for transition in life
+        if transition.after.stop is not None and transition.after.attempt is not None
+    ]
+    names = {
+        (job.attempt.number, job.stop.final_checkpoint) for job in stopped if job.stop.final_checkpoint is not None
+    }
 
     assert len(names) == len({number for number, _ in names})
 
 
 @law
 def a_running_job_that_is_forced_is_killed_at_once(life):
-    forced = [it.after for it in life if runs_to_stop(it.after) and it.after.stop.forced_at is not None]
+    forced = [
+        transition.after
+        for transition in life
+        if runs_to_stop(transition.after) and transition.after.stop.forced_at is not None
+    ]
 
-    assert all(it.stop.killed_at is not None for it in forced)
+    assert all(job.stop.killed_at is not None for job in forced)
 
 
 @law
 def a_stopping_job_has_the_timer_of_its_next_step(life):
-    runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is not None]
+    runs = [
+        transition.after
+        for transition in life
+        if transition.after.status is Status.RUNNING and transition.after.stop is not None
+    ]
 
-    assert all(next_wakeup(it) == alone(it).next_step_at for it in runs)
+    assert all(next_wakeup(run) == alone(run).next_step_at for run in runs)
 
 
 @law
 def a_running_job_with_a_timeout_has_its_timer(life):
-    runs = [it.after for it in life if it.after.status is Status.RUNNING and it.after.stop is None]
+    runs = [
+        transition.after
+        for transition in life
+        if transition.after.status is Status.RUNNING and transition.after.stop is None
+    ]
 
-    assert all(next_wakeup(it) == it.started_at + it.spec.timeout for it in runs if it.spec.timeout is not None)
+    assert all(next_wakeup(run) == run.started_at + run.spec.timeout for run in runs if run.spec.timeout is not None)
 
 
 @law
 def a_timer_expires_once_when_it_is_due(life):
-    due = [it for it in life if due_event(it.after, it.now) is not None]
+    due = [transition for transition in life if due_event(transition.after, transition.now) is not None]
 
-    assert due == [it for it in life if next_wakeup(it.after) is not None and next_wakeup(it.after) <= it.now]
-    assert all(due_event(step(it.after, due_event(it.after, it.now), it.now)[0], it.now) is None for it in due)
+    assert due == [
+        transition
+        for transition in life
+        if next_wakeup(transition.after) is not None and next_wakeup(transition.after) <= transition.now
+    ]
+    assert all(
+        due_event(
+            step(transition.after, due_event(transition.after, transition.now), transition.now)[0], transition.now
+        )
+        is None
+        for transition in due
+    )
 
 
 @law
 def effects_concern_the_current_attempt(life):
-    active = [it for it in life if it.before.status in ACTIVE]
+    active = [transition for transition in life if transition.before.status in ACTIVE]
 
-    assert all(effect.tag == it.before.tag for it in active for effect in it.effects)
+    assert all(effect.tag == transition.before.tag for transition in active for effect in transition.effects)
 
 
 @law
 def an_ended_attempt_stopped_after_it_started(life):
     last = life[-1].after
-    ran = [it for it in last.attempts if it.started_at is not None]
+    ran = [attempt for attempt in last.attempts if attempt.started_at is not None]
 
-    assert all(it.started_at <= it.stopped_at for it in ran)
-    assert all(it.stopped_at is not None for it in last.attempts)
+    assert all(container.started_at <= container.stopped_at for container in ran)
+    assert all(attempt.stopped_at is not None for attempt in last.attempts)
     assert (last.stopped_at is not None) == (last.status in FINISHED)
 
 
 @law
 def no_finished_job_is_unschedulable(life):
-    assert not [it.after for it in life if it.after.unschedulable and it.after.status in FINISHED]
+    assert not [
+        transition.after
+        for transition in life
+        if transition.after.unschedulable and transition.after.status in FINISHED
+    ]
 
 
 @law
 def a_held_job_has_the_reason_of_its_hold_and_is_neither_blocked_nor_active(life):
-    held = [it.after for it in life if it.after.held]
+    held = [transition.after for transition in life if transition.after.held]
 
     assert all(
-        it.status in QUEUED and it.status_reason in {f"HELD: {it.hold.reason}", f"PAUSED: {it.hold.reason}"}
-        for it in held
+        job.status in QUEUED and job.status_reason in {f"HELD: {job.hold.reason}", f"PAUSED: {job.hold.reason}"}
+        for job in held
     )
-    assert not [it for it in held if it.unschedulable or it.blocked_at is not None]
+    assert not [job for job in held if job.unschedulable or job.blocked_at is not None]
 
 
 @law
 def the_first_hold_lasts_until_the_job_is_released_or_ends(life):
-    for it in life:
-        if it.before.hold is not None and it.after.hold != it.before.hold:
-            assert it.after.hold is None
-            released = isinstance(it.event, on.ReleaseRequested | on.ResumeRequested)
-            assert released or ends(it.after) or it.after.status in FINISHED
+    for transition in life:
+        if transition.before.hold is not None and transition.after.hold != transition.before.hold:
+            assert transition.after.hold is None
+            released = isinstance(transition.event, on.ReleaseRequested | on.ResumeRequested)
+            assert released or ends(transition.after) or transition.after.status in FINISHED
 
 
 @law
 def an_active_job_with_a_hold_is_pausing(life):
-    assert all(it.after.is_pausing for it in life if it.after.hold is not None and it.after.status in ACTIVE)
+    assert all(
+        transition.after.is_pausing
+        for transition in life
+        if transition.after.hold is not None and transition.after.status in ACTIVE
+    )
 
 
 @law
 def a_paused_attempt_was_ordered_to_stop_and_the_job_waits_for_the_next_one(life):
-    for it in life:
-        for ended in it.after.attempts[len(it.before.attempts) :]:
+    for transition in life:
+        for ended in transition.after.attempts[len(transition.before.attempts) :]:
             if ended.paused:
-                assert it.before.is_pausing
-                assert (it.after.status, it.after.cancel) == (Status.RUNNABLE, None)
-                assert it.after.hold == it.before.hold
+                assert transition.before.is_pausing
+                assert (transition.after.status, transition.after.cancel) == (Status.RUNNABLE, None)
+                assert transition.after.hold == transition.before.hold
 
 
 @law
 def an_attempt_that_is_pausing_ends_paused_or_fails_the_job(life):
-    over = [it for it in life if it.before.is_pausing and it.after.attempt is None]
+    over = [transition for transition in life if transition.before.is_pausing and transition.after.attempt is None]
 
-    assert all(it.after.attempts[-1].paused or it.after.status is Status.FAILED for it in over)
+    assert all(transition.after.attempts[-1].paused or transition.after.status is Status.FAILED for transition in over)
 
 
 @pytest.mark.exhaustive
@@ -283,8 +342,8 @@ def test_the_generated_histories_cover_all_cases():
     @given(histories())
     def collect(life):
         last = life[-1].after
-        seen.update(it.after.status for it in life)
-        seen.update(type(effect) for it in life for effect in it.effects)
+        seen.update(transition.after.status for transition in life)
+        seen.update(type(effect) for transition in life for effect in transition.effects)
         seen.add((last.stop.kind if last.stop else None, last.is_cancelled, len(last.attempts)))
 
     collect()
@@ -299,11 +358,11 @@ def _was_forced(job):
 
 
 def tags_of(life, kind):
-    return [effect.tag for it in life for effect in it.effects if isinstance(effect, kind)]
+    return [effect.tag for transition in life for effect in transition.effects if isinstance(effect, kind)]
 
 
 def signals(life):
-    return [effect for it in life for effect in it.effects if isinstance(effect, do.StopContainer)]
+    return [effect for transition in life for effect in transition.effects if isinstance(effect, do.StopContainer)]
 
 
 def runs_to_stop(job):
@@ -317,16 +376,16 @@ def ends(job):
 
 def since(life, fact):
     """The life from the first step on whose outcome has it."""
-    return next((life[number:] for number, it in enumerate(life) if fact(it.after)), [])
+    return next((life[number:] for number, transition in enumerate(life) if fact(transition.after)), [])
 
 
 def facts(order):
     return order.kind, order.user, order.ordered_at
 
 
-def author_and_time(it):
+def author_and_time(value):
     """The user and the time of the order that a step stores."""
-    return getattr(it.event, "user", ""), it.now
+    return getattr(value.event, "user", ""), value.now
 
 
 def alone(job):

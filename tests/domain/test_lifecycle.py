@@ -173,8 +173,8 @@ def test_a_legal_event_leads_to_the_status_of_the_table(status, event):
 
     later, effects = step(before, EVENTS[event], NOON)
 
-    assert (later.status, [type(it) for it in effects]) == CELLS[status, event]
-    assert [it.tag.job_id for it in effects] == [before.id for _ in effects]
+    assert (later.status, [type(effect) for effect in effects]) == CELLS[status, event]
+    assert [effect.tag.job_id for effect in effects] == [before.id for _ in effects]
 
 
 @pytest.mark.parametrize(("status", "event"), cells(REFUSED))
@@ -201,7 +201,7 @@ def test_an_illegal_event_raises_with_the_recent_history(status, event):
 
 
 def test_a_job_follows_only_these_edges():
-    assert {status.value: {it.value for it in targets} for status, targets in EDGES.items()} == {
+    assert {status.value: {target.value for target in targets} for status, targets in EDGES.items()} == {
         "SUBMITTED": {"PENDING", "RUNNABLE", "FAILED"},
         "PENDING": {"RUNNABLE", "SUCCEEDED", "FAILED"},
         "RUNNABLE": {"STARTING", "FAILED"},

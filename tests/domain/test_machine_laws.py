@@ -50,7 +50,7 @@ machines = some.lists(
 
 
 def named(fields) -> MachineSet:
-    those = (Machine(name=f"m{number}", is_enforced=True, **it) for number, it in enumerate(fields))
+    those = (Machine(name=f"m{number}", is_enforced=True, **other_field) for number, other_field in enumerate(fields))
     return MachineSet(those, ENVIRONMENTS.values())
 
 
@@ -80,7 +80,7 @@ class Cell:
 
     def room(self) -> FreeCapacity:
         site = Cluster(environments=ENVIRONMENTS, machines=self.machines, stocks={})
-        usage = Usage(it for it, _ in self.runs.values()).after(())
+        usage = Usage(run for run, _ in self.runs.values()).after(())
         return FreeCapacity(cluster=site, usage=usage, now=self.now, promised=self.promised, planned=self.planned)
 
     def put(self, room, nodes, *, takes, most=None):
@@ -103,7 +103,7 @@ class Cell:
 
     def pass_a_minute(self):
         self.minute += 1
-        self.runs = {key: it for key, it in self.runs.items() if it[1] > self.minute}
+        self.runs = {key: pair for key, pair in self.runs.items() if pair[1] > self.minute}
 
     def check(self):
         """No machine has less than its jobs hold."""
@@ -114,19 +114,25 @@ class Cell:
                 for container in made.attempt.containers
                 if container.machine == machine.name
             ]
-            assert sum(it.millicpus for it in held) <= machine.resources.millicpus
-            assert sum(it.memory_mib for it in held) <= machine.resources.memory_mib
-            assert sum(it.gpus for it in held) <= machine.resources.gpus
+            assert sum(resources.millicpus for resources in held) <= machine.resources.millicpus
+            assert sum(resources.memory_mib for resources in held) <= machine.resources.memory_mib
+            assert sum(resources.gpus for resources in held) <= machine.resources.gpus
             assert machine.max_nodes is None or len(held) <= machine.max_nodes
             assert not (held and machine.is_cordoned)
             attempts = [made.attempt for made, _ in self.runs.values()]
-            on = {it.environment for it in attempts if machine.name in {part.machine for part in it.containers}}
+            on = {
+                other_attempt.environment
+                for other_attempt in attempts
+                if machine.name in {part.machine for part in other_attempt.containers}
+            }
             assert all(selects(name, machine) for name in on)
 
 
 def gang_of(nodes):
-    ranges = [task(task_container(millicpus=it.millicpus, memory_mib=it.memory_mib, gpus=it.gpus)) for it in nodes]
-    each = tuple(NodeRange(first=node, last=node, task=it) for node, it in enumerate(ranges))
+    ranges = [
+        task(task_container(millicpus=node.millicpus, memory_mib=node.memory_mib, gpus=node.gpus)) for node in nodes
+    ]
+    each = tuple(NodeRange(first=node, last=node, task=node_range) for node, node_range in enumerate(ranges))
     return replace(gang(len(nodes)), ranges=each)
 
 
@@ -203,4 +209,4 @@ def test_an_environment_counts_the_machines_that_it_selects_and_no_others(fields
         indexes = [index for index, machine in enumerate(those.machines) if selects(name, machine)]
         rooms = [free.room(index) for index in indexes if free.is_open(index)]
         assert sorted(index for pool in those.pools(name) for index in pool) == indexes
-        assert free.free_memory_and_gpus(name) == (sum(it[1] for it in rooms), sum(it[2] for it in rooms))
+        assert free.free_memory_and_gpus(name) == (sum(room[1] for room in rooms), sum(room[2] for room in rooms))

@@ -124,4 +124,4 @@ def test_a_force_fail_cleans_up_all_containers_whose_start_was_requested():
     over, effects = apply_events(after(multi_node_job(), runs("0/app")), force_fail())
 
     assert over.status is Status.FAILED
-    assert {described(it) for it in effects} == {"clear 0/app", "clear 1/app", "clear 2/app"}
+    assert {described(effect) for effect in effects} == {"clear 0/app", "clear 1/app", "clear 2/app"}

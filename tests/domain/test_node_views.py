@@ -55,7 +55,9 @@ def ended(*parts, status=Status.SUCCEEDED, **changes):
 def test_a_node_has_the_queued_status_of_its_job(status):
     job = builders.job(nodes=GANG, status=status)
 
-    assert [(it.status, it.id) for it in views.node_views(job)] == [(status, f"{job.id}#{node}") for node in range(3)]
+    assert [(view.status, view.id) for view in views.node_views(job)] == [
+        (status, f"{job.id}#{node}") for node in range(3)
+    ]
 
 
 def test_a_node_has_its_own_containers_only():
@@ -63,7 +65,7 @@ def test_a_node_has_its_own_containers_only():
 
     seen = views.node_view(job, 2)
 
-    assert [it.key for it in seen.attempt.containers] == ["2/side", "2/work"]
+    assert [container.key for container in seen.attempt.containers] == ["2/side", "2/work"]
     assert (views.shown_task(seen), views.leading_key(seen)) == (TWO, "2/work")
 
 
@@ -74,7 +76,7 @@ def test_the_main_node_has_the_status_of_the_job():
     main = views.node_view(replace(job, attempts=attempts), 1)
 
     assert (main.status, main.status_reason, main.attempts[0].exit_code) == (Status.FAILED, "why", 3)
-    assert [it.key for it in main.attempts[0].containers] == ["1/default"]
+    assert [container.key for container in main.attempts[0].containers] == ["1/default"]
 
 
 STATES = [
@@ -189,7 +191,7 @@ def test_a_job_cancelled_before_it_ran_has_nodes_that_never_ran():
         nodes=GANG, status=Status.FAILED, stop_orders=(builders.cancel("no"),), status_reason="no", stopped_at=NOON
     )
 
-    assert [(it.status, it.is_cancelled, it.attempts) for it in views.node_views(job)] == [
+    assert [(view.status, view.is_cancelled, view.attempts) for view in views.node_views(job)] == [
         (Status.FAILED, True, ())
     ] * 3
 

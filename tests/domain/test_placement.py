@@ -30,7 +30,11 @@ HOST = resources(millicpus=64_000, memory_mib=8_000, gpus=2)
 
 def room(*environments, active=()):
     machines = MachineSet(one_machine(HOST), environments)
-    site = Cluster(environments={it.name: it for it in environments}, machines=machines, stocks={})
+    site = Cluster(
+        environments={other_environment.name: other_environment for other_environment in environments},
+        machines=machines,
+        stocks={},
+    )
     return FreeCapacity(cluster=site, usage=Usage(active).after(()), now=NOON)
 
 
@@ -76,7 +80,7 @@ MEMORY, GPUS = ("MiB of memory", 8_001, 8_000), ("GPUs", 3, 2)
     ],
 )
 def test_a_job_that_no_enabled_environment_could_hold_is_unschedulable_with_figures(environments, wanted, reason):
-    free, names = room(*environments), [it.name for it in environments]
+    free, names = room(*environments), [other_environment.name for other_environment in environments]
 
     assert not free.could_hold(small(**wanted), names)
     assert free.place_or_reserve(small(**wanted), names) == Unschedulable(reason=reason)
@@ -129,18 +133,23 @@ def rebuilt(units):
 
 
 def result(holding):
-    return dict(holding.sums), dict(holding.accounts), sorted(holding.needed), sorted(it.id for it in holding.timed())
+    return (
+        dict(holding.sums),
+        dict(holding.accounts),
+        sorted(holding.needed),
+        sorted(other_job.id for other_job in holding.timed()),
+    )
 
 
 def units_of_work(**most):
     """The jobs that each unit of work changed, each once."""
-    return st.lists(moments(), unique_by=lambda it: it.id, **most)
+    return st.lists(moments(), unique_by=lambda moment: moment.id, **most)
 
 
 @given(st.lists(units_of_work()), units_of_work(max_size=3))
 def test_the_usage_updated_by_changes_equals_the_usage_of_all_jobs(before, changed):
     held = rebuilt(before)
-    last = {it.id: it for jobs in (*before, changed) for it in jobs}
+    last = {other_job.id: other_job for jobs in (*before, changed) for other_job in jobs}
 
     counted = held.after(changed)
 

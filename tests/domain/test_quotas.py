@@ -41,8 +41,8 @@ TREE = Directory(
 def test_the_limits_of_an_account_and_its_parents_apply(account, binding):
     quotas = Quotas(TREE)
 
-    assert [it.name for it in quotas.on(account)] == binding
-    assert [it.name for it in quotas.on(account)] == binding
+    assert [item.name for item in quotas.on(account)] == binding
+    assert [item.name for item in quotas.on(account)] == binding
 
 
 def test_without_limits_none_applies():
@@ -115,7 +115,7 @@ def room(limited, active=(), *, at_once=100_000):
         stocks={},
         quotas=limited,
     )
-    return FreeCapacity(cluster=site, usage=Usage(under_way(*it) for it in active).after(()), now=NOON)
+    return FreeCapacity(cluster=site, usage=Usage(under_way(*value) for value in active).after(()), now=NOON)
 
 
 def under_way(account, millicpus):
@@ -131,7 +131,7 @@ def offered(number, account, millicpus):
 def in_use(limited, held):
     """The usage of each account with a limit, with the accounts below it."""
     return {
-        name: sum(millicpus for account, millicpus in held if name in {it.name for it in limited.on(account)})
+        name: sum(millicpus for account, millicpus in held if name in {item.name for item in limited.on(account)})
         for name in limited.millicpus
     }
 
@@ -142,7 +142,9 @@ def test_no_account_exceeds_its_limit(vcpus, active, wanting):
     its, before = room(limited, active), in_use(limited, active)
 
     placed = [
-        it for number, it in enumerate(wanting) if isinstance(its.place_or_reserve(offered(number, *it), LOCAL), Fits)
+        value
+        for number, value in enumerate(wanting)
+        if isinstance(its.place_or_reserve(offered(number, *value), LOCAL), Fits)
     ]
 
     after = in_use(limited, [*active, *placed])
@@ -157,10 +159,10 @@ def test_a_job_of_an_account_below_its_limit_does_not_wait_for_it(vcpus, active,
 
     outcomes = [
         (its.at_limit(one, LOCAL), its.place_or_reserve(one, LOCAL))
-        for one in (offered(n, *it) for n, it in enumerate(wanting))
+        for one in (offered(n, *value) for n, value in enumerate(wanting))
     ]
 
-    assert [(at, it) for at, it in outcomes if isinstance(it, Insufficient) and at is None] == []
+    assert [(at, outcome) for at, outcome in outcomes if isinstance(outcome, Insufficient) and at is None] == []
 
 
 @given(trees, some.sampled_from([*ABOVE]))
@@ -170,4 +172,6 @@ def test_closing_an_account_closes_the_accounts_below_it(vcpus, closes):
     closed.close(closes)
 
     lineages = {name: {above.name for above in closed._quotas.directory.lineage(name)} for name in [*ABOVE, "gone"]}
-    assert {name for name in lineages if closed.has(name)} == {name for name, it in lineages.items() if closes in it}
+    assert {name for name in lineages if closed.has(name)} == {
+        name for name, value in lineages.items() if closes in value
+    }

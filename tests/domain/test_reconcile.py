@@ -77,7 +77,11 @@ def tag(job, key=""):
 def test_a_container_that_a_stored_job_no_longer_needs_is_cleaned_up(job, seen, left):
     effects = tuple(do.CleanUpContainer(tag=tag(job, key)) for key in left)
 
-    assert reconciled(job, seen=seen, expected=[it.tag for it in seen if it.running]) == ((), effects, ())
+    assert reconciled(job, seen=seen, expected=[container.tag for container in seen if container.running]) == (
+        (),
+        effects,
+        (),
+    )
 
 
 LATER, EARLIER = NOON + timedelta(minutes=1), NOON - timedelta(minutes=1)

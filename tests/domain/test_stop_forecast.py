@@ -34,7 +34,7 @@ def after(order, before):
 @pytest.mark.parametrize(
     ("status", "order", "text"),
     [
-        *((it, order, AT_ONCE) for it in (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE) for order in ORDERS),
+        *((value, order, AT_ONCE) for value in (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE) for order in ORDERS),
         (Status.RUNNING, CANCEL, "The attempt continues and is the last one; if it succeeds, the job is SUCCEEDED."),
         (Status.RUNNING, TERMINATE, f"SIGTERM, {STOPPED}"),
         (Status.RUNNING, FORCE, "SIGKILL, FAILED whatever the exit code, never retried."),
@@ -124,4 +124,4 @@ def test_a_node_says_what_happens_to_the_whole_job():
 def test_the_shared_texts_are_of_outcomes():
     texts = (stop_messages.DONE, stop_messages.WOULD_BE_DONE, stop_messages.CONSEQUENCES)
 
-    assert {it for each in texts for it in each} <= set(Outcome)
+    assert {element for each in texts for element in each} <= set(Outcome)

@@ -50,7 +50,7 @@ def trains(rules=USR1, **changes):
 
 
 def signals(effects):
-    return [in_words_of(it) for it in effects]
+    return [in_words_of(effect) for effect in effects]
 
 
 def in_words_of(effect):
@@ -100,14 +100,14 @@ def test_the_history_shows_each_step_of_the_ladder():
         found += stopping.steps(job, later)
         job = later
 
-    assert [it.progress for it in found] == [
+    assert [entry.progress for entry in found] == [
         StopProgress.ORDERED,
         StopProgress.CHECKPOINT_REQUESTED,
         StopProgress.CHECKPOINT_SEEN,
         StopProgress.SIGNALLED,
         StopProgress.KILLED,
     ]
-    assert [it.checkpoint for it in found] == [None, None, "epoch-7", None, None]
+    assert [value.checkpoint for value in found] == [None, None, "epoch-7", None, None]
 
 
 def test_force_shows_that_the_final_checkpoint_is_missing():

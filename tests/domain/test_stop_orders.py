@@ -17,7 +17,7 @@ TERMINATE = on.TerminateRequested(reason="at once", user="ada")
 
 
 def facts(of):
-    return [(it.kind, it.user, it.reason, it.ordered_at) for it in of.stop_orders]
+    return [(order.kind, order.user, order.reason, order.ordered_at) for order in of.stop_orders]
 
 
 def running_gang():
@@ -29,14 +29,14 @@ def running_gang():
 def test_an_order_is_not_in_the_future_after_the_clock_was_set_back(event, requested, stored):
     ordered = after(running(), replace(event, requested_at=requested), now=at(5))
 
-    assert [it.ordered_at for it in ordered.stop_orders] == [stored]
+    assert [order.ordered_at for order in ordered.stop_orders] == [stored]
 
 
 def test_a_force_fail_is_stored_after_the_orders_before_it():
     forced = on.ForceFailed(reason="hangs", user="root")
     over = after(after(running(), CANCEL, TERMINATE, now=at(5)), forced, now=at(90))
 
-    assert [it.kind for it in over.stop_orders] == [StopKind.CANCEL, StopKind.TERMINATE, StopKind.FORCE_FAIL]
+    assert [order.kind for order in over.stop_orders] == [StopKind.CANCEL, StopKind.TERMINATE, StopKind.FORCE_FAIL]
     assert facts(over)[-1] == (StopKind.FORCE_FAIL, "root", "hangs", at(90))
     assert not over.is_cancelled
 
@@ -55,7 +55,7 @@ def test_a_child_shows_the_author_and_the_time_of_an_order_before_it_existed(eve
     spawned, children = arrays.spawn(arrays.begin_array(array, at(60)), 3, at(60))
     stopped = [arrays.apply_child_order(child, array, at(60)) for child in children]
 
-    assert [facts(it) and facts(it)[0][1:] for it in stopped] == [
+    assert [facts(other_job) and facts(other_job)[0][1:] for other_job in stopped] == [
         (event.user, event.reason, at(5)),
         [],
         (event.user, event.reason, at(3)),

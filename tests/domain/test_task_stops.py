@@ -72,7 +72,7 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
     ids=["of the job", "of the container", "of the request"],
 )
 def test_a_container_has_the_grace_period_of_the_request_else_its_own(stop_timeout, requested, grace):
-    own, asked = (None if it is None else timedelta(seconds=it) for it in (stop_timeout, requested))
+    own, asked = (None if value is None else timedelta(seconds=value) for value in (stop_timeout, requested))
     job = after(task_job(app(stop_timeout=own)), runs(APP), terminate(grace=asked), is_signalled(APP))
 
     assert next_wakeup(job) == at(grace)
@@ -117,7 +117,7 @@ def test_a_waiting_container_is_stopped_without_a_failure():
 
     over = after(job, runs(INIT), runs(SIDECAR), starts_too_late(INIT), ends(SIDECAR, 143), ends(INIT, 143)).attempts[0]
 
-    assert [it.key for it in over.containers if it.reason is not None] == [APP]
+    assert [container.key for container in over.containers if container.reason is not None] == [APP]
 
 
 def test_a_condition_met_at_the_start_timeout_is_met():

@@ -95,9 +95,9 @@ def test_each_container_has_its_own_overrides_and_all_have_the_parameters():
 
     (made,) = effective_nodes(one_task(TASK), {(0, 0): over}, (("what", "it"),)).tasks
 
-    assert [it.spec.command for it in made.containers] == [("it",), ("run", "it")]
-    assert [it.spec.environment for it in made.containers] == [(), (("A", "1"),)]
-    assert [it.spec.resources.memory_mib for it in made.containers] == [32, 128]
+    assert [other_container.spec.command for other_container in made.containers] == [("it",), ("run", "it")]
+    assert [other_container.spec.environment for other_container in made.containers] == [(), (("A", "1"),)]
+    assert [other_container.spec.resources.memory_mib for other_container in made.containers] == [32, 128]
 
 
 def test_overrides_of_a_range_apply_to_it_only():

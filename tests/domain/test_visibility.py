@@ -54,8 +54,8 @@ def test_a_coordinator_coordinates_the_accounts_below():
 def test_resources_of_accounts_above_may_be_used_and_not_changed():
     labs, roots = Owner(user="cora", account="lab"), Owner(user="amy")
 
-    assert [caller("ada").may_use(it) for it in (labs, roots, SAME, OTHER)] == [True, True, True, False]
-    assert not any(caller("ada").reaches(it) for it in (labs, roots))
+    assert [caller("ada").may_use(value) for value in (labs, roots, SAME, OTHER)] == [True, True, True, False]
+    assert not any(caller("ada").reaches(job_id) for job_id in (labs, roots))
 
 
 def test_unset_settings_are_those_of_the_parents():
@@ -76,8 +76,8 @@ def test_a_coordinator_sees_the_queues_of_the_coordinated_accounts():
 def test_the_lineage_of_an_account_ends_at_the_root():
     circle = Directory(accounts={"a": Account(name="a", parent="b"), "b": Account(name="b", parent="a")})
 
-    assert [it.name for it in PEOPLE.lineage("gone")] == ["gone", ROOT]
-    assert [it.name for it in circle.lineage("a")] == ["a", "b", ROOT]
+    assert [item.name for item in PEOPLE.lineage("gone")] == ["gone", ROOT]
+    assert [item.name for item in circle.lineage("a")] == ["a", "b", ROOT]
     assert circle.below("a") == {"a", "b"}
 
 
@@ -124,8 +124,8 @@ PLAIN = {"of the team", "of another account", "coordinator below", "coordinator 
 def test_each_role_has_its_permissions_and_reaches_its_jobs_and_users(name, permissions, reached, managed, stored):
     by = caller(name)
 
-    assert {it for it in Permission if by.has(it)} == permissions
-    assert [it for it in (OWN, SAME, OTHER) if by.reaches(it)] == reached
+    assert {value for value in Permission if by.has(value)} == permissions
+    assert [job_id for job_id in (OWN, SAME, OTHER) if by.reaches(job_id)] == reached
     assert {what for what, user in USERS.items() if manages(by, user)} == managed
     for before in (None, IN_TEAM):
         assert {what for what, user in USERS.items() if may_store_user(by, user, before)} == stored
@@ -144,7 +144,7 @@ def test_a_coordinator_sees_the_users_of_the_accounts_and_a_user_only_themselves
 
 
 def test_a_former_user_name_is_reused_only_by_those_who_reach_its_jobs():
-    assert [may_name_user(caller(it), "bob", {"bob"}) for it in ("cora", "oda", "amy")] == [False, True, True]
+    assert [may_name_user(caller(name), "bob", {"bob"}) for name in ("cora", "oda", "amy")] == [False, True, True]
     assert may_name_user(caller("cora"), "new", {"bob"})
 
 
@@ -154,7 +154,7 @@ def test_container_policies_are_set_by_admins_and_other_settings_by_operators():
 
     for account, permitted in ((limited, ["oda", "amy"]), (given, ["amy"])):
         assert [
-            it for it in ("ada", "cora", "oda", "amy") if may_store_account(caller(it), account, before)
+            name for name in ("ada", "cora", "oda", "amy") if may_store_account(caller(name), account, before)
         ] == permitted
     assert not may_store_account(caller("oda"), before, given), "nor may an operator remove it"
 
@@ -168,21 +168,21 @@ NAMES = st.sampled_from(["a", "b", "c", "d", ROOT])
 USER_NAMES = st.sampled_from(["ada", "bob", "amy"])
 CHANGES = st.one_of(
     st.builds(
-        lambda name, parent: lambda it: with_account(it, Account(name=name, parent=parent)),
+        lambda name, parent: lambda value: with_account(value, Account(name=name, parent=parent)),
         NAMES,
         st.one_of(NAMES, st.none()),
     ),
-    st.builds(lambda name: lambda it: without_account(it, name), NAMES),
+    st.builds(lambda name: lambda directory: without_account(directory, name), NAMES),
     st.builds(
         lambda name, account, role, also: (
-            lambda it: with_user(it, User(name=name, account=account, role=role, coordinates=also))
+            lambda value: with_user(value, User(name=name, account=account, role=role, coordinates=also))
         ),
         USER_NAMES,
         NAMES,
         st.sampled_from(Role),
         st.frozensets(NAMES, max_size=2),
     ),
-    st.builds(lambda name: lambda it: without_user(it, name), USER_NAMES),
+    st.builds(lambda name: lambda directory: without_user(directory, name), USER_NAMES),
 )
 
 
@@ -198,12 +198,12 @@ def changed(changes):
 def test_the_directory_stays_consistent_in_every_history(changes):
     people = changed(changes)
 
-    climbs = {name: [it.name for it in people.lineage(name)] for name in people.accounts}
-    above = {it.parent for it in people.accounts.values()} - {None}
-    assert all(it[-1] == ROOT and len(it) == len(set(it)) for it in climbs.values())
-    assert all(people.account(it) for it in above)
-    assert all(people.account(it) for user in people.users.values() for it in {user.account, *user.coordinates})
-    assert any(it.role is Role.ADMIN for it in people.users.values())
+    climbs = {name: [item.name for item in people.lineage(name)] for name in people.accounts}
+    above = {account.parent for account in people.accounts.values()} - {None}
+    assert all(climb[-1] == ROOT and len(climb) == len(set(climb)) for climb in climbs.values())
+    assert all(people.account(value) for value in above)
+    assert all(people.account(value) for user in people.users.values() for value in {user.account, *user.coordinates})
+    assert any(user.role is Role.ADMIN for user in people.users.values())
 
 
 @given(st.lists(CHANGES, max_size=30), NAMES, NAMES)
@@ -211,24 +211,24 @@ def test_an_account_below_another_has_it_in_its_lineage(changes, high, low):
     people = changed(changes)
 
     if low in people.accounts or low == high:
-        assert (low in people.below(high)) == (high in [it.name for it in people.lineage(low)])
+        assert (low in people.below(high)) == (high in [item.name for item in people.lineage(low)])
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda it: with_account(it, Account(name="lab", parent="team")), "team is below lab"),
-        (lambda it: with_account(it, Account(name="lab", parent="lab")), "lab is below lab"),
-        (lambda it: with_account(it, Account(name=ROOT, parent="lab")), "has no parent"),
-        (lambda it: without_account(it, ROOT), "stays"),
-        (lambda it: without_account(it, "lab"), "account lab is not empty: account team"),
-        (lambda it: without_account(it, "team"), "account team is not empty: user ada"),
+        (lambda value: with_account(value, Account(name="lab", parent="team")), "team is below lab"),
+        (lambda value: with_account(value, Account(name="lab", parent="lab")), "lab is below lab"),
+        (lambda value: with_account(value, Account(name=ROOT, parent="lab")), "has no parent"),
+        (lambda directory: without_account(directory, ROOT), "stays"),
+        (lambda directory: without_account(directory, "lab"), "account lab is not empty: account team"),
+        (lambda directory: without_account(directory, "team"), "account team is not empty: user ada"),
         (
-            lambda it: without_account(with_user(it, replace(AMY, coordinates=frozenset({"team"}))), "team"),
+            lambda value: without_account(with_user(value, replace(AMY, coordinates=frozenset({"team"}))), "team"),
             "account team is not empty: user ada, user amy",
         ),
-        (lambda it: without_user(it, "amy"), "one user at least must be an ADMIN"),
-        (lambda it: with_user(it, replace(AMY, role=Role.OPERATOR)), "one user at least must be an ADMIN"),
+        (lambda directory: without_user(directory, "amy"), "one user at least must be an ADMIN"),
+        (lambda value: with_user(value, replace(AMY, role=Role.OPERATOR)), "one user at least must be an ADMIN"),
     ],
 )
 def test_an_inconsistent_change_is_refused(change, message):
@@ -239,11 +239,11 @@ def test_an_inconsistent_change_is_refused(change, message):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda it: with_account(it, Account(name="new", parent="gone")),
-        lambda it: without_account(it, "gone"),
-        lambda it: with_user(it, User(name="new", account="gone")),
-        lambda it: with_user(it, User(name="new", coordinates=frozenset({"gone"}))),
-        lambda it: without_user(it, "gone"),
+        lambda value: with_account(value, Account(name="new", parent="gone")),
+        lambda directory: without_account(directory, "gone"),
+        lambda value: with_user(value, User(name="new", account="gone")),
+        lambda value: with_user(value, User(name="new", coordinates=frozenset({"gone"}))),
+        lambda directory: without_user(directory, "gone"),
     ],
 )
 def test_an_unknown_name_is_reported(change):

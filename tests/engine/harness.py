@@ -41,10 +41,12 @@ class FixedCatalog:
 
 def catalog_of(*queues, environments=None, policies=(), consumables=()):
     return FixedCatalog(
-        queues={it.name: it for it in queues or [queue()]},
-        environments={it.name: it for it in environments or [environment()]},
-        policies={it.name: it for it in policies},
-        consumables={it.name: it for it in consumables},
+        queues={other_queue.name: other_queue for other_queue in queues or [queue()]},
+        environments={
+            other_environment.name: other_environment for other_environment in environments or [environment()]
+        },
+        policies={policy.name: policy for policy in policies},
+        consumables={consumable.name: consumable for consumable in consumables},
     )
 
 

@@ -40,14 +40,16 @@ from tests.support.builders import (
     submission,
 )
 
-LAB, TEAM, OTHER = (Owner(user="ada", account=it) for it in ("lab", "team", "other"))
+LAB, TEAM, OTHER = (Owner(user="ada", account=name) for name in ("lab", "team", "other"))
 ABOVE = {"lab": ROOT, "team": "lab", "other": ROOT, ROOT: None}
 WIDE = [environment(max_millicpus=64_000)]
 
 
 def quotas(**vcpus):
-    limits = {it: AccountLimits(vcpus=vcpus.get(it)) for it in ABOVE}
-    return Quotas(Directory(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE}))
+    limits = {value: AccountLimits(vcpus=vcpus.get(value)) for value in ABOVE}
+    return Quotas(
+        Directory(accounts={name: Account(name=name, parent=ABOVE[name], limits=limits[name]) for name in ABOVE})
+    )
 
 
 def wide(*queues):
@@ -104,24 +106,29 @@ async def test_a_job_that_cannot_start_does_not_close_its_account(dead):
 async def test_limits_of_vcpus(limits, held, jobs, placed):
     """In `placed` a plus stands for each job that starts."""
     runs = [] if held is None else [running(owner=held[0], millicpus=held[1])]
-    waiting = [runnable(owner=it[0], millicpus=it[1], queue=(*it, "default")[2]) for it in jobs]
+    waiting = [
+        runnable(owner=other_job[0], millicpus=other_job[1], queue=(*other_job, "default")[2]) for other_job in jobs
+    ]
     store = await stored(*runs, *waiting)
 
     unit = await after_placement(store, catalog_of(queue(), queue("other", priority=9)), quotas=quotas(**limits))
 
-    assert environments_of(unit, *waiting) == ["local" if it == "+" else None for it in placed]
+    assert environments_of(unit, *waiting) == ["local" if value == "+" else None for value in placed]
     assert environments_of(unit, *runs) == ["local"] * len(runs)
 
 
 async def test_no_job_starts_when_the_root_account_is_at_its_limit():
-    runs, jobs = running(owner=OTHER), [runnable(owner=it) for it in (LAB, OTHER, Owner(user="x", account="gone"))]
+    runs, jobs = (
+        running(owner=OTHER),
+        [runnable(owner=owner) for owner in (LAB, OTHER, Owner(user="x", account="gone"))],
+    )
     store = await stored(runs, *jobs)
     unit = new_unit(runs)
 
     outcome = await run_placement(unit, store, wide(), quotas=quotas(root=1))
 
     assert environments_of(unit, *jobs) == [None, None, None]
-    assert [it.job_id for it in outcome.heads.values()] == [jobs[0].id]
+    assert [head.job_id for head in outcome.heads.values()] == [jobs[0].id]
 
 
 @pytest.mark.fault("CO06")
@@ -153,7 +160,9 @@ async def test_the_highest_account_at_its_limit_is_named_and_its_jobs_wait_as_on
 
     outcome = await run_placement(unit, store, wide(), quotas=quotas(team=1, lab=1))
 
-    assert [(it.job_id, it.reason) for it in outcome.heads.values()] == [(below.id, status_reasons.at_limit("lab"))]
+    assert [(head.job_id, head.reason) for head in outcome.heads.values()] == [
+        (below.id, status_reasons.at_limit("lab"))
+    ]
 
 
 @pytest.mark.parametrize("share", ["red", "blue"])
@@ -183,7 +192,8 @@ class StoredDirectory:
     def limit(self, **limits):
         self.directory = Directory(
             accounts={
-                it: Account(name=it, parent=ABOVE[it], limits=AccountLimits(queued=limits.get(it))) for it in ABOVE
+                name: Account(name=name, parent=ABOVE[name], limits=AccountLimits(queued=limits.get(name)))
+                for name in ABOVE
             }
         )
 
@@ -209,8 +219,8 @@ def new_job(number, owner=LAB, **changes):
 
 def accepted(*messages):
     """Whether each submission was accepted."""
-    assert all(it.answer.done() for it in messages)
-    return [it.answer.exception() is None for it in messages]
+    assert all(message.answer.done() for message in messages)
+    return [message.answer.exception() is None for message in messages]
 
 
 async def test_an_account_and_those_below_it_may_have_as_many_queued_jobs_as_its_limit(harness):
@@ -303,7 +313,7 @@ async def test_unreadable_limits_stay_as_they_were(harness, directory_of_account
 
 
 async def test_a_restart_counts_the_stored_jobs(directory_of_accounts):
-    waiting = [job(number=it, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for it in (1, 2)]
+    waiting = [job(number=number, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for number in (1, 2)]
     harness = await harness_with(*waiting, accounts=AccountPolicies(directory=directory_of_accounts, enforced=True))
     messages = [new_job(3), new_job(4)]
 
@@ -337,7 +347,8 @@ async def test_pending_jobs_from_before_a_restart_are_counted():
 @pytest.mark.fault("SE60")
 def test_a_job_shares_networks_with_jobs_of_the_same_accounts_only():
     people = Directory(
-        accounts={it: Account(name=it) for it in ("lab", "other")}, users={"amy": User(name="amy", role=Role.ADMIN)}
+        accounts={name: Account(name=name) for name in ("lab", "other")},
+        users={"amy": User(name="amy", role=Role.ADMIN)},
     )
     accounts = AccountPolicies(directory=lambda: people, enforced=True)
     admin, colleague, stranger = Owner(user="amy"), Owner(user="bob", account="lab"), Owner(user="eve", account="other")

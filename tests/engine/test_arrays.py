@@ -39,7 +39,7 @@ async def parent_of(harness, parent=ONE):
 
 
 def started(harness):
-    return [it.tag.job_id for it in harness.effects if isinstance(it, do.StartContainer)]
+    return [effect.tag.job_id for effect in harness.effects if isinstance(effect, do.StartContainer)]
 
 
 async def test_the_orders_of_children_are_reserved_when_the_array_is_submitted():
@@ -167,7 +167,7 @@ def child_event(index, event):
 async def ends(harness, size):
     ids = [child_id(ONE, index) for index in range(size)]
     jobs = await harness.store.jobs(ids)
-    return [(jobs[it].status, jobs[it].status_reason) for it in ids]
+    return [(jobs[identifier].status, jobs[identifier].status_reason) for identifier in ids]
 
 
 async def test_the_failure_of_a_later_child_does_not_hide_an_earlier_failure():
@@ -195,7 +195,7 @@ async def test_an_earlier_child_starts_although_a_later_one_was_cancelled():
     await harness.process(SURVEYED, child_event(1, on.CancelRequested(reason="not this one")))
 
     assert harness.loop.arrays.busy
-    assert [it.tag.job_id for it in harness.effects] == [child_id(ONE, 0)]
+    assert [effect.tag.job_id for effect in harness.effects] == [child_id(ONE, 0)]
 
 
 async def test_an_order_reaches_the_children_before_a_failure():
@@ -207,7 +207,7 @@ async def test_an_order_reaches_the_children_before_a_failure():
     await at_rest(harness)
 
     jobs = await harness.store.jobs([child_id(ONE, index) for index in range(5)])
-    assert [it.stop.reason for it in jobs.values()] == ["all of it"] * 3 + ["this one first", "all of it"]
+    assert [job.stop.reason for job in jobs.values()] == ["all of it"] * 3 + ["this one first", "all of it"]
 
 
 async def test_children_spawned_after_an_order_get_the_order_and_no_failure():
@@ -243,7 +243,7 @@ async def test_an_order_for_a_child_that_is_not_spawned_applies_only_in_the_expe
     await harness.process(submit(TWO), submit(ONE, array_size=3, depends_on=[Dependency(job_id=TWO)]))
     child = child_id(ONE, 1)
     orders = [
-        JobEvent(job_id=child, event=TERMINATE, answer=answer(), expected=it) for it in ("RUNNING.1", "PENDING.0")
+        JobEvent(job_id=child, event=TERMINATE, answer=answer(), expected=name) for name in ("RUNNING.1", "PENDING.0")
     ]
 
     await harness.process(orders[0])
@@ -252,4 +252,4 @@ async def test_an_order_for_a_child_that_is_not_spawned_applies_only_in_the_expe
         await orders[0].answer
 
     await harness.process(orders[1])
-    assert [it.indices for it in (await parent_of(harness)).child_orders] == [(1,)]
+    assert [order.indices for order in (await parent_of(harness)).child_orders] == [(1,)]

@@ -26,7 +26,7 @@ async def test_each_queue_has_its_own_head():
 
     await harness.process(SURVEYED)
 
-    assert [await blocked(harness, it) for it in (one, two)] == [(FOR_VCPUS, at(0))] * 2
+    assert [await blocked(harness, value) for value in (one, two)] == [(FOR_VCPUS, at(0))] * 2
 
 
 async def test_an_unchanged_mark_is_not_written_again():
@@ -102,7 +102,7 @@ async def test_a_tagged_head_loses_its_mark_when_it_is_no_longer_the_head():
     await harness.process(SURVEYED)
     await harness.process(
         UpdateTags(
-            job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
+            job_id=head.id, change=lambda job: replace(job, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
         )
     )
 

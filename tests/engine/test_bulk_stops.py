@@ -45,11 +45,11 @@ def runnable(**of):
 
 
 def started(harness):
-    return {it.tag.job_id for it in harness.effects if isinstance(it, do.StartContainer)}
+    return {effect.tag.job_id for effect in harness.effects if isinstance(effect, do.StartContainer)}
 
 
 def places(reports):
-    return [None if some is None else [it.job_id for it in some] for some in reports]
+    return [None if some is None else [other_job.job_id for other_job in some] for some in reports]
 
 
 async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_work_youngest_first():
@@ -62,9 +62,9 @@ async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_
     assert not harness.mailbox.is_empty
     await harness.process(ContinueWork())
 
-    ids = [it.id for it in jobs[::-1]]
+    ids = [other_job.id for other_job in jobs[::-1]]
     assert places(reports) == [ids[:3], ids[3:], None]
-    assert [await harness.status(it) for it in jobs] == [Status.FAILED] * 5
+    assert [await harness.status(other_job) for other_job in jobs] == [Status.FAILED] * 5
     assert not harness.loop._bulk_stops.busy
 
 
@@ -99,7 +99,10 @@ async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_ac
     await harness.process(ContinueWork())
 
     [outcomes, _] = reports
-    assert {it.job_id: str(it.outcome) for it in outcomes} == {jobs[0].id: "STOPPING", jobs[1].id: "TERMINATED"}
+    assert {outcome.job_id: str(outcome.outcome) for outcome in outcomes} == {
+        jobs[0].id: "STOPPING",
+        jobs[1].id: "TERMINATED",
+    }
     assert started(harness) == {jobs[0].id}
 
 
@@ -134,7 +137,7 @@ async def test_two_bulk_stops_share_the_batch_of_a_unit_of_work():
     await harness.process(ContinueWork())
 
     assert [some and len(some) for some in reported] == [2, 2, (), None]
-    assert {str(it.outcome) for some in other_reported[:-1] for it in some} == {"ALREADY_FINISHED"}
+    assert {str(decision.outcome) for some in other_reported[:-1] for decision in some} == {"ALREADY_FINISHED"}
 
 
 async def test_a_small_bulk_stop_does_not_wait_for_a_large_one():
@@ -184,7 +187,7 @@ async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert {str(it.outcome) for some in reports[:-1] for it in some} == {"CANCELLED"}
+    assert {str(decision.outcome) for some in reports[:-1] for decision in some} == {"CANCELLED"}
     assert (await harness.store.jobs([waits.id]))[waits.id].status_reason == "enough"
 
 
@@ -200,7 +203,9 @@ async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert [it for some in places(reports)[:-1] for it in some] == [child_id(ONE, index) for index in (4, 3, 2, 1, 0)]
+    assert [value for some in places(reports)[:-1] for value in some] == [
+        child_id(ONE, index) for index in (4, 3, 2, 1, 0)
+    ]
 
 
 async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():
@@ -237,7 +242,7 @@ async def test_a_restarted_server_continues_where_it_ended():
     await harness.process(SURVEYED)
     await harness.process(ContinueWork())
 
-    assert [await harness.status(it) for it in jobs] == [Status.FAILED] * 8
+    assert [await harness.status(other_job) for other_job in jobs] == [Status.FAILED] * 8
     assert started(harness) == set()
 
 
@@ -261,11 +266,11 @@ def message(candidates, *, final=True):
 
 
 async def targets(harness: LoopHarness):
-    return [it.job.id for it in await harness.store.next_targets(1, 100)]
+    return [target.job.id for target in await harness.store.next_targets(1, 100)]
 
 
 async def test_jobs_that_change_between_the_read_and_the_commit_are_examined_again():
-    ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=it) for it in (64_000, 1000, 64_000))
+    ended, starts, stays = (job(status=Status.RUNNABLE, millicpus=number) for number in (64_000, 1000, 64_000))
     harness = await harness_with(ended, starts, stays)
     candidates = await harness.loop.candidate_reader.candidates(WAITING)
 

@@ -65,7 +65,7 @@ async def harness_with(database, *jobs, catalog=None):
 
 async def check_damaged(harness):
     """Fire the timer of each damaged job, as the periodic check does."""
-    await harness.process(*(TimerFired(job_id=it) for it in await harness.store.damaged()))
+    await harness.process(*(TimerFired(job_id=other_job_id) for other_job_id in await harness.store.damaged()))
 
 
 async def process_mailbox(harness, *, units):
@@ -232,7 +232,7 @@ async def test_a_damaged_finished_job_holds_no_resources(database):
     await harness.loop.load()
 
     await harness.process(
-        UpdateTags(job_id=done.id, change=lambda it: replace(it, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
+        UpdateTags(job_id=done.id, change=lambda job: replace(job, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
     )
 
     assert await harness.status(done) is Status.SUCCEEDED
@@ -259,7 +259,7 @@ def test_a_damaged_job_loaded_twice_fails_once():
     unit.load([bad])
 
     result = unit.committed().transitions
-    assert [(it.before, it.job.status) for it in result] == [(Status.RUNNABLE, Status.FAILED)]
+    assert [(transition.before, transition.job.status) for transition in result] == [(Status.RUNNABLE, Status.FAILED)]
 
 
 def test_memory_takes_precedence_over_a_damaged_row():
@@ -319,7 +319,7 @@ async def test_all_containers_of_a_damaged_multi_container_job_are_removed(datab
 
     await check_damaged(harness)
 
-    assert harness.effects == [do.CleanUpContainer(tag=it) for it in tags_under_way(bad)]
+    assert harness.effects == [do.CleanUpContainer(tag=value) for value in tags_under_way(bad)]
     assert await end_of(harness, bad) == LOST
 
 
@@ -371,12 +371,12 @@ async def test_the_children_of_a_damaged_array_fail(database, column):
 
     await check_damaged(harness)
     await through(harness)
-    started = [event_message(it, exited(0)) for it in harness.loop.state.active.values()]
+    started = [event_message(value, exited(0)) for value in harness.loop.state.active.values()]
     await harness.process(*started)
     await through(harness)
 
     assert await end_of(harness, array) == LOST
-    assert {it.status for it in await children(harness, array)} == {Status.FAILED}
+    assert {child.status for child in await children(harness, array)} == {Status.FAILED}
     assert harness.loop.state.active == {}
 
 
@@ -393,7 +393,7 @@ async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database,
 
     await check_damaged(harness)
     await through(harness)
-    await harness.process(*(event_message(it, exited(0)) for it in harness.loop.state.active.values()))
+    await harness.process(*(event_message(value, exited(0)) for value in harness.loop.state.active.values()))
     await through(harness)
 
     over = (await harness.store.jobs([array]))[array]
@@ -408,9 +408,13 @@ async def test_a_damaged_child_counts_as_failed(database):
     await harness.loop.load()
 
     await check_damaged(harness)
-    await harness.process(*(event_message(it, exited(0)) for it in others if it.status is Status.STARTING))
+    await harness.process(*(event_message(job, exited(0)) for job in others if job.status is Status.STARTING))
     await through(harness)
 
     assert await end_of(harness, bad) == LOST
     assert await end_of(harness, array) == (Status.FAILED, status_reasons.CHILD_FAILED)
-    assert [it.status for it in await children(harness, array)] == [Status.FAILED, Status.SUCCEEDED, Status.SUCCEEDED]
+    assert [child.status for child in await children(harness, array)] == [
+        Status.FAILED,
+        Status.SUCCEEDED,
+        Status.SUCCEEDED,
+    ]

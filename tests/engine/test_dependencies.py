@@ -124,7 +124,7 @@ async def test_other_messages_are_handled_between_the_pages_of_a_cascade(made):
     assert new.answer.done()
     assert len(failed_in(harness.store)) < len(jobs)
     await process_all(harness)
-    assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
+    assert sorted(failed_in(harness.store)) == sorted(job.id for job in jobs)
 
 
 @pytest.mark.fault("CO11")
@@ -138,7 +138,7 @@ async def test_a_cascade_continues_after_a_crash(made):
     await after.loop.load()
     await process_all(after)
 
-    assert sorted(failed_in(harness.store)) == sorted(it.id for it in jobs)
+    assert sorted(failed_in(harness.store)) == sorted(job.id for job in jobs)
 
 
 @pytest.mark.fault("CO11")
@@ -166,5 +166,5 @@ async def calls_of_a_chain(number):
     sys.setprofile(count)
     await propagate(unit, store, has_dependencies=False)
     sys.setprofile(None)
-    assert {unit.get(it.id).status for it in jobs} == {Status.FAILED}
+    assert {unit.get(job.id).status for job in jobs} == {Status.FAILED}
     return calls

@@ -186,7 +186,7 @@ async def test_a_late_start_call_does_not_start_a_container_whose_start_was_refu
     await harness.tasks.drain(max_seconds=1000)
     await asyncio.sleep(60)
 
-    assert [type(it) for it in harness.events] == [on.StartFailed]
+    assert [type(event) for event in harness.events] == [on.StartFailed]
     assert await harness.simulated.survey() == ()
 
 
@@ -200,7 +200,7 @@ async def test_a_refused_start_whose_earlier_call_was_carried_out_is_reported_as
     harness.engine.errors["start"] = REFUSED
     await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in harness.events] == [on.ContainerStarted]
+    assert [type(event) for event in harness.events] == [on.ContainerStarted]
 
 
 async def test_a_refused_start_without_an_unanswered_call_is_reported_at_once():
@@ -209,7 +209,7 @@ async def test_a_refused_start_without_an_unanswered_call_is_reported_at_once():
 
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert [type(it) for it in harness.events] == [on.StartFailed]
+    assert [type(event) for event in harness.events] == [on.StartFailed]
     assert harness.engine.calls(harness.tag) == ["create", "start"]
     assert harness.engine.inspections == 0
 
@@ -225,7 +225,7 @@ async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
 
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.calls(harness.tag).count("start") == 1
-    assert {it.container_id for it in harness.created} == {"1"}
+    assert {container.container_id for container in harness.created} == {"1"}
 
 
 async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
@@ -269,7 +269,7 @@ async def test_host_paths_that_were_created_are_saved_with_the_container(monkeyp
     monkeypatch.setattr(harness.simulated, "create", creating)
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert [it.created_host_paths for it in harness.created] == [("/data/x",)]
+    assert [value.created_host_paths for value in harness.created] == [("/data/x",)]
 
 
 async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():
@@ -309,7 +309,7 @@ async def test_a_container_created_late_under_a_used_name_is_not_started():
 
     await harness.tasks.drain(max_seconds=1000)
     assert harness.events == [on.ContainerLost(attempt=1)]
-    assert [it.state for it in await harness.simulated.survey()] == [ContainerState.CREATED]
+    assert [container.state for container in await harness.simulated.survey()] == [ContainerState.CREATED]
 
 
 async def test_an_image_that_is_missing_after_a_pull_fails_the_start():
@@ -347,8 +347,8 @@ async def test_an_exit_is_reported_with_the_start_until_the_start_is_saved():
     await unsaved.execute(do.InspectContainer(tag=unsaved.tag))
     await saved.execute(do.InspectContainer(tag=saved.tag))
 
-    assert [type(it) for it in unsaved.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
-    assert [type(it) for it in saved.events] == [on.ContainerStarted, on.ContainerExited]
+    assert [type(event) for event in unsaved.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert [type(event) for event in saved.events] == [on.ContainerStarted, on.ContainerExited]
 
 
 async def test_a_start_report_has_low_priority_and_an_exit_does_not():
@@ -359,7 +359,7 @@ async def test_a_start_report_has_low_priority_and_an_exit_does_not():
 
     await harness.execute(do.InspectContainer(tag=harness.tag))
 
-    assert [type(it) for it in harness.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
+    assert [type(event) for event in harness.events] == [on.ContainerStarted, on.ContainerStarted, on.ContainerExited]
     assert harness.low_priority == [True, True, False]
 
 
@@ -430,7 +430,7 @@ async def test_an_unanswered_inspection_of_the_address_is_repeated_without_anoth
     await harness.execute(do.StartContainer(tag=harness.tag))
 
     assert harness.engine.calls(harness.tag).count("start") == 1
-    assert [(it.container_key, it.address is None) for it in harness.events] == [("0/app", False)]
+    assert [(event.container_key, event.address is None) for event in harness.events] == [("0/app", False)]
 
 
 async def test_events_of_a_multi_container_job_name_the_container():
@@ -443,7 +443,7 @@ async def test_events_of_a_multi_container_job_name_the_container():
     await stopped.execute(do.StartContainer(tag=stopped.tag))
     await stopped.execute(do.StopContainer(tag=stopped.tag))
 
-    assert [(type(it), it.container_key) for it in refused.events] == [(on.StartFailed, "0/app")]
+    assert [(type(event), event.container_key) for event in refused.events] == [(on.StartFailed, "0/app")]
     assert given_up.events == [on.StartAbandoned(attempt=1, container_key="0/app")]
     assert stopped.events[-1] == on.StopSignalDelivered(attempt=1, container_key="0/app")
 
@@ -511,4 +511,4 @@ async def test_a_start_request_that_was_not_sent_does_not_count():
     harness.engine.unreachable = False
     await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in harness.events] == [on.ContainerStarted]
+    assert [type(event) for event in harness.events] == [on.ContainerStarted]

@@ -32,7 +32,7 @@ async def test_a_container_is_not_cleaned_up_during_its_start():
     harness.executor.execute(do.CleanUpContainer(tag=harness.tag), harness.job)
     await harness.tasks.drain(max_seconds=1000)
 
-    assert [type(it) for it in harness.events] == [on.ContainerStarted]
+    assert [type(event) for event in harness.events] == [on.ContainerStarted]
     assert await harness.simulated.survey() == ()
 
 
@@ -129,10 +129,10 @@ ENDED = [on.ContainerStarted, on.ContainerExited]
 @pytest.fixture
 async def harness():
     """The container runs for a second; its start has been reported."""
-    it = ExecutorHarness(seconds=1, exit_code=3)
-    await it.execute(do.StartContainer(tag=it.tag))
-    it.events.clear()
-    return it
+    spec = ExecutorHarness(seconds=1, exit_code=3)
+    await spec.execute(do.StartContainer(tag=spec.tag))
+    spec.events.clear()
+    return spec
 
 
 async def death_report(harness):
@@ -149,7 +149,7 @@ async def inspection_answered_after_the_end(harness):
 
 
 def kinds(events):
-    return [type(it) for it in events]
+    return [type(event) for event in events]
 
 
 async def test_a_death_with_an_inspection_is_reported_without_another_inspection(harness):
@@ -242,7 +242,7 @@ async def test_the_exit_of_one_of_several_containers_is_reported_with_its_name()
     await harness.execute(do.StartContainer(tag=harness.tag))
     await inspection_answered_after_the_end(harness)
 
-    assert {it.container_key for it in harness.events} == {"0/app"}
+    assert {event.container_key for event in harness.events} == {"0/app"}
     assert kinds(harness.events) == [on.ContainerStarted, *ENDED, on.ContainerStarted]
     over = after(harness.job, *harness.events[:-1])
     assert after(over, harness.events[-1]) == over
@@ -332,7 +332,7 @@ EXPECTED, OTHER, RUNS = (Tag(job_id=job_id(number), attempt=1) for number in ran
 
 class Engine:
     async def survey(self):
-        removing = [Inspection(tag=it, state=ContainerState.GOING) for it in (EXPECTED, OTHER)]
+        removing = [Inspection(tag=value, state=ContainerState.GOING) for value in (EXPECTED, OTHER)]
         return [*removing, Inspection(tag=RUNS, state=ContainerState.RUNNING)]
 
     async def machines(self):

@@ -36,7 +36,7 @@ SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed 
 UNITS = 60
 DECAY = timedelta(hours=1)
 MAX_MILLICPUS_OF_LAB = 3500
-OWNERS = [Owner(user="ada", account=it) for it in ("lab", "team", "other")]
+OWNERS = [Owner(user="ada", account=name) for name in ("lab", "team", "other")]
 DIRECTORY = Directory(
     accounts={
         "lab": Account(name="lab", limits=AccountLimits(queued=20, vcpus=MAX_MILLICPUS_OF_LAB / 1000)),
@@ -92,7 +92,7 @@ class RandomRun:
         if kind == 5:
             return CatalogChanged()
         if kind == 6:
-            return UpdateTags(job_id=self._any(), change=lambda it: it, answer=answer(), caller=ADMIN)
+            return UpdateTags(job_id=self._any(), change=lambda value: value, answer=answer(), caller=ADMIN)
         if kind == 7:
             return self._bulk_stop()
         order = self.dice.choice([on.CancelRequested(reason="enough"), on.TerminateRequested(reason="now")])
@@ -118,7 +118,7 @@ class RandomRun:
         store, found = self.harness.store, set()
         for bulk_stop in await store.bulk_stops():
             for first, last in await store.target_ranges(bulk_stop.number):
-                found |= {it.id for it in (await self.known()).values() if first <= it.order <= last}
+                found |= {job.id for job in (await self.known()).values() if first <= job.order <= last}
         return found - self.harness.loop.state.active.keys()
 
     def _submit(self):
@@ -142,7 +142,7 @@ class RandomRun:
             yield from {Dependency(job_id=self._any()) for _ in range(self.dice.randrange(1, 4))}
         if size and self.dice.random() < 0.3:
             yield SEQUENTIAL
-        same = [it for it in self.ids if size and self.sizes[it] == size]
+        same = [identifier for identifier in self.ids if size and self.sizes[identifier] == size]
         if same and self.dice.random() < 0.6:
             yield Dependency(job_id=self.dice.choice(same), type=DependencyType.N_TO_N)
 
@@ -152,8 +152,8 @@ class RandomRun:
         return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
 
     def _reports(self, chance=0.4):
-        jobs = [it for it in self.harness.loop.state.active.values() if self.dice.random() < chance]
-        return [JobEvent(job_id=it.id, event=self._report_of(it)) for it in jobs]
+        jobs = [value for value in self.harness.loop.state.active.values() if self.dice.random() < chance]
+        return [JobEvent(job_id=job.id, event=self._report_of(job)) for job in jobs]
 
     def _report_of(self, job):
         number, now = job.attempt.number, self.harness.loop._clock.now()
@@ -169,7 +169,7 @@ class RandomRun:
     async def known(self):
         """Every job in the store, by its id."""
         own = await self.harness.store.jobs(self.ids)
-        children = [child_id(it, index) for it in own for index in range(self.sizes[it] or 0)]
+        children = [child_id(value, index) for value in own for index in range(self.sizes[value] or 0)]
         return {**own, **await self.harness.store.jobs(children)}
 
     async def end(self):
@@ -188,16 +188,16 @@ async def memory_equals_the_store(harness):
     loop, store = harness.loop, harness.store
     if loop._must_load:
         return
-    assert loop.state.active == {it.id: it for it in await store.active()}
-    assert loop.arrays._unfinished == {it.id: it for it in await store.arrays_with_work()}
+    assert loop.state.active == {job.id: job for job in await store.active()}
+    assert loop.arrays._unfinished == {job.id: job for job in await store.arrays_with_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
-    assert loop._bulk_stops._in_progress == {it.number: it for it in await store.bulk_stops()}
+    assert loop._bulk_stops._in_progress == {stop.number: stop for stop in await store.bulk_stops()}
     assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
     assert loop.scheduler._share_usage.used_up == await store.used_up()
     marks = loop.scheduler._blocked_jobs.marks.values()
-    heads = await store.jobs([it.job_id for it in marks])
-    assert [(heads[it.job_id].status_reason, heads[it.job_id].blocked_at) for it in marks] == [
-        (it.reason, it.since) for it in marks
+    heads = await store.jobs([mark.job_id for mark in marks])
+    assert [(heads[mark.job_id].status_reason, heads[mark.job_id].blocked_at) for mark in marks] == [
+        (mark.reason, mark.since) for mark in marks
     ]
 
 
@@ -213,18 +213,24 @@ def counts(use, loop):
 async def counts_are_correct(run):
     """The counts of the arrays and of the shares agree with the jobs."""
     jobs, now = await run.known(), await run.harness.store.shares()
-    labs = [it for it in jobs.values() if it.status in ACTIVE and it.spec.owner.account != "other"]
-    assert sum(it.spec.resources.millicpus for it in labs) <= MAX_MILLICPUS_OF_LAB
+    labs = [job for job in jobs.values() if job.status in ACTIVE and job.spec.owner.account != "other"]
+    assert sum(lab.spec.resources.millicpus for lab in labs) <= MAX_MILLICPUS_OF_LAB
     for job in jobs.values():
         if job.array_state is not None:
-            children = [it for it in jobs.values() if it.child is not None and it.child.parent == job.id]
-            assert Counter(it.status for it in children) == Counter(dict(job.array_state.counts)), job
+            children = [
+                other_job
+                for other_job in jobs.values()
+                if other_job.child is not None and other_job.child.parent == job.id
+            ]
+            assert Counter(child.status for child in children) == Counter(dict(job.array_state.counts)), job
             assert len(children) == job.array_state.spawned
-            assert (job.status in FINISHED) == (sum(it.status in FINISHED for it in children) == run.sizes[job.id])
+            assert (job.status in FINISHED) == (
+                sum(child.status in FINISHED for child in children) == run.sizes[job.id]
+            )
     for share in ("red", "blue"):
-        mine = [it for it in jobs.values() if it.spec.share_identifier == share]
-        held = sum(it.spec.resources.millicpus for it in mine if it.status in ACTIVE)
-        lives = sum(it.status not in FINISHED for it in mine if it.child is None)
+        mine = [job for job in jobs.values() if job.spec.share_identifier == share]
+        held = sum(job.spec.resources.millicpus for job in mine if job.status in ACTIVE)
+        lives = sum(job.status not in FINISHED for job in mine if job.child is None)
         use = now.get(ShareKey("fair", share))
         assert (lives, held) == ((0, 0) if use is None else (use.active, use.millicpus))
 
@@ -232,11 +238,11 @@ async def counts_are_correct(run):
 async def no_job_waits_for_finished_jobs(run):
     """Every job has finished, except unschedulable jobs and jobs that depend on these."""
     jobs = await run.known()
-    over = {it.id for it in jobs.values() if it.status in FINISHED}
+    over = {job.id for job in jobs.values() if job.status in FINISHED}
     for job in jobs.values():
         if job.id in over or job.unschedulable or job.array_state is not None:
             continue
-        named = {it.job_id for it in job.spec.depends_on if it.job_id is not None}
+        named = {other_job.job_id for other_job in job.spec.depends_on if other_job.job_id is not None}
         assert job.status is Status.PENDING, job
         assert job.child is not None or not named <= over, job
 

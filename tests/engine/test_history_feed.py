@@ -37,14 +37,14 @@ async def feed(store):
 
 async def add(store, feed, *numbers):
     """Save a job for each number and publish its entries."""
-    jobs = [job(number=it) for it in numbers]
+    jobs = [job(number=number) for number in numbers]
     first = await store.commit(Changes(inserted=tuple(jobs), history=tuple(map(moment, jobs))))
     saved = (await store.feed(first - 1, ALL, limit=100, scan=100)).entries
     feed.on_committed(SimpleNamespace(history=saved))
 
 
 async def numbers(feed, after=0, wanted=ALL, *, limit=100, wait=0.0):
-    return [it.number for it in (await feed.page(after, wanted, limit=limit, wait=wait, reader=ANNA)).entries]
+    return [entry.number for entry in (await feed.page(after, wanted, limit=limit, wait=wait, reader=ANNA)).entries]
 
 
 def forbid_reads(store):
@@ -62,7 +62,7 @@ async def test_a_unit_of_work_publishes_its_entries_with_their_numbers(store):
 
     stored = await harness.store.feed(0, ALL, limit=100, scan=100)
     assert page == stored
-    assert [it.number for it in page.entries] == list(range(1, len(page.entries) + 1))
+    assert [entry.number for entry in page.entries] == list(range(1, len(page.entries) + 1))
     assert page.entries[0].job_name == "Align"
 
 
@@ -116,14 +116,14 @@ async def follow(feed, seen, wanted=ALL, *, reader=ANNA):
     after = 0
     while True:
         page = await feed.page(after, wanted, limit=100, wait=20, reader=reader)
-        seen.append((present(), [it.number for it in page.entries]))
+        seen.append((present(), [entry.number for entry in page.entries]))
         after = page.next
 
 
 async def busy(store, feed, readers, seconds, between):
     """The pages of each reader while entries are added."""
     seen = [[] for _ in range(readers)]
-    tasks = [asyncio.create_task(follow(feed, it)) for it in seen]
+    tasks = [asyncio.create_task(follow(feed, value)) for value in seen]
     await asyncio.sleep(1)
     for number in range(1, round(seconds / between) + 1):
         await add(store, feed, number)
@@ -152,7 +152,7 @@ async def test_many_readers_are_woken_a_bounded_number_of_times_in_a_second(stor
 
     seen = await busy(store, feed, readers, seconds=2, between=0.01)
 
-    assert all([number for _, page in it for number in page] == list(range(1, 201)) for it in seen)
+    assert all([number for _, page in value for number in page] == list(range(1, 201)) for value in seen)
     assert sum(map(len, seen)) <= 2 * MAX_WAKES + 2 * readers
 
 
@@ -168,7 +168,7 @@ async def test_many_readers_of_a_user_do_not_delay_another_user(store, feed):
 
 
 async def test_many_users_delay_a_user_with_few_readers_by_a_bounded_time(store, feed):
-    others = [asyncio.create_task(follow(feed, [], reader=UserName(f"u{it}"))) for it in range(200)]
+    others = [asyncio.create_task(follow(feed, [], reader=UserName(f"u{index}"))) for index in range(200)]
 
     (seen, *_) = await busy(store, feed, FEW_READERS, seconds=5, between=0.05)
 

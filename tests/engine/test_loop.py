@@ -115,7 +115,7 @@ async def test_a_refusal_waits_for_the_commit_of_the_state_that_it_names():
     harness.store.failing = False
     await harness.process(event_message(job, exited(0)), pauses[1])
 
-    assert [type(it.answer.exception()) for it in pauses] == [StoreFailed, Invalid]
+    assert [type(pause.answer.exception()) for pause in pauses] == [StoreFailed, Invalid]
     assert "SUCCEEDED" in str(pauses[1].answer.exception())
 
 
@@ -146,7 +146,7 @@ async def test_a_rejected_or_failed_message_is_logged_with_the_jobs_recent_histo
 
     await harness.process(event_message(job, placed()), amend)
 
-    rejected, failed = [it.getMessage() for it in caplog.records]
+    rejected, failed = [record.getMessage() for record in caplog.records]
     assert rejected.startswith("message rejected: Placed cannot happen to ")
     assert failed.startswith("message failed: ")
     for line in (rejected, failed):
@@ -205,7 +205,7 @@ async def test_a_new_job_is_placed_in_its_first_unit_of_work():
     await harness.process(SURVEYED, message)
 
     assert message.answer.result().status is Status.STARTING
-    assert [it.status for it in await harness.store.history(ONE)] == [
+    assert [job.status for job in await harness.store.history(ONE)] == [
         Status.SUBMITTED,
         Status.RUNNABLE,
         Status.STARTING,
@@ -268,5 +268,5 @@ async def test_the_loss_of_one_container_abandons_the_start_of_another():
 
     await harness.process(replace(SURVEYED, expected=frozenset({app})))
 
-    about_other = [it for it in harness.effects if it.tag == other]
+    about_other = [effect for effect in harness.effects if effect.tag == other]
     assert about_other[-2:] == [do.StartContainer(tag=other), do.AbandonStart(tag=other)]

@@ -71,7 +71,7 @@ async def test_the_call_that_blocks_the_loop_is_named(clock, watchdog, caplog):
         block(clock, watchdog)
 
     assert watchdog.health() == "blocked 1 times recently, for at most 1.8 s"
-    (line,) = [it.message for it in caplog.records if "was blocked" in it.message]
+    (line,) = [record.message for record in caplog.records if "was blocked" in record.message]
     assert "block (" in line
     assert __file__ in line
 

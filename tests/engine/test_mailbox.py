@@ -36,7 +36,7 @@ async def test_the_next_requests_of_clients_answered_together_are_in_one_batch()
 
 async def test_the_mailbox_does_not_wait_for_clients_that_send_no_further_request():
     mailbox = Mailbox()
-    mailbox.post(*(message(it) for it in range(1, 200)))
+    mailbox.post(*(message(index) for index in range(1, 200)))
     await mailbox.take(1000)
     mailbox.post(message(200))
 
@@ -74,7 +74,7 @@ async def test_each_message_is_taken_once_in_the_order_of_arrival():
 
     taken = [await mailbox.take(most) for most in (1, 70, 1000)]
 
-    assert [it for each in taken for it in numbers_of(each)] == list(range(1, 201))
+    assert [value for each in taken for value in numbers_of(each)] == list(range(1, 201))
     assert mailbox.is_empty
 
 
@@ -152,8 +152,8 @@ def low_priority_message(number: int) -> JobEvent:
 
 
 def numbers_of(messages):
-    numbers = {builders.job_id(it): it for it in range(1, 1000)}
-    return [numbers[it.job_id] for it in messages]
+    numbers = {builders.job_id(index): index for index in range(1, 1000)}
+    return [numbers[other_message.job_id] for other_message in messages]
 
 
 async def posted(mailbox: Mailbox, numbers: Iterable[int]) -> None:

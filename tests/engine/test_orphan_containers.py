@@ -27,7 +27,7 @@ def test_an_orphan_found_after_the_first_survey_is_reported_once_and_never_remov
     orphans.record_survey([ONE, OTHER])
 
     assert [orphans.expired([ONE, OTHER], at(seconds)) for seconds in (0, 60)] == [[], [ONE]]
-    assert [it.getMessage().split()[1] for it in caplog.records] == [str(OTHER)]
+    assert [record.getMessage().split()[1] for record in caplog.records] == [str(OTHER)]
 
 
 @pytest.mark.fault("EN17")
@@ -74,7 +74,7 @@ def test_more_than_three_orphans_are_kept_and_reported_once(caplog):
         expired = [orphans.expired(MANY, at(seconds)) for seconds in (0, 60, 3600)]
 
     assert expired == [[], [], []]
-    assert [it.getMessage() for it in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "4 containers of this instance have no known job; none of them is removed"
     ]
 

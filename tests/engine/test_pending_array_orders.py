@@ -76,7 +76,7 @@ async def listed(harness, status):
     """The jobs that ListJobs returns for the array and for its queue, with their statuses."""
     show = shown_by(harness)
     children = (await show.list(of_status(status, parent=ONE))).jobs
-    return {it.id: it.status for it in (*children, *(await show.list(of_status(status))).jobs)}
+    return {child.id: child.status for child in (*children, *(await show.list(of_status(status))).jobs)}
 
 
 def to(job_id, event):
@@ -92,8 +92,8 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     first = await jobs_of(show.list(query))
     second = await jobs_of(show.list(replace(query, before=SearchPosition(0, first[-1].order))))
 
-    assert [it.child.index for it in (*first, *second)] == [5, 4, 3, 2, 1, 0]
-    assert {it.status for it in (*first, *second)} == {Status.FAILED}
+    assert [job.child.index for job in (*first, *second)] == [5, 4, 3, 2, 1, 0]
+    assert {job.status for job in (*first, *second)} == {Status.FAILED}
 
 
 async def test_the_statuses_of_children_are_those_of_the_children_as_shown():
@@ -103,8 +103,8 @@ async def test_the_statuses_of_children_are_those_of_the_children_as_shown():
         array, *_ = (await shown(harness)).values()
         runs = await shown_by(harness).child_runs(array)
         statuses = [run.status for run in runs for _ in range(run.first, run.end)]
-        each = [await shown_by(harness).job(child_id(ONE, it), visibility=None) for it in range(SIZE)]
-        assert statuses == [it.status for it in each if it is not None]
+        each = [await shown_by(harness).job(child_id(ONE, index), visibility=None) for index in range(SIZE)]
+        assert statuses == [element.status for element in each if element is not None]
         await harness.process(message)
 
 
@@ -128,7 +128,9 @@ async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
 
     found = await PendingOrdersView(harness.store, lambda: orders_before, lambda: None).jobs(family_of(SIZE)[1:])
 
-    assert {it: _compared(job) for it, job in found.items()} == {it: before[it] for it in family_of(SIZE)[1:]}
+    assert {key: _compared(job) for key, job in found.items()} == {
+        value: before[value] for value in family_of(SIZE)[1:]
+    }
 
 
 async def test_an_order_for_a_child_shown_as_ended_does_not_end_it_again():
@@ -181,7 +183,7 @@ async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
     await harness.process(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
     at_once = await shown(harness, 2)
 
-    assert [at_once[it].status for it in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
+    assert [at_once[value].status for value in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
 
 
 STEPS = any_.lists(
@@ -207,7 +209,7 @@ async def test_an_end_that_was_shown_is_the_end_that_is_written(steps, units, at
         await carry_out(harness, "ends", index)
 
     assert await stored(harness) == finished | await shown(harness)
-    assert {it.status for it in (await stored(harness)).values()} <= FINISHED
+    assert {job.status for job in (await stored(harness)).values()} <= FINISHED
 
 
 async def carry_out(harness, what, index):
@@ -243,10 +245,10 @@ def _tagged(job):
 async def check(harness, finished):
     """Finished jobs are unchanged; lists agree with the shown jobs; the array's counts agree with its children."""
     now = await shown(harness)
-    assert {it: now[it] for it in finished} == finished
-    finished.update({it: job for it, job in now.items() if job.status in FINISHED})
+    assert {value: now[value] for value in finished} == finished
+    finished.update({key: job for key, job in now.items() if job.status in FINISHED})
     for status in Status:
-        assert await listed(harness, status) == {it: status for it, job in now.items() if job.status is status}
+        assert await listed(harness, status) == {key: status for key, job in now.items() if job.status is status}
     counts = {}
     for job_id, job in now.items():
         if job_id != ONE:
@@ -274,9 +276,9 @@ class DelayedStore:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda it: it.jobs([child_id(ONE, SIZE - 1)]),
-        lambda it: jobs_of(it.list(of_status(Status.FAILED, parent=ONE))),
-        lambda it: jobs_of(it.list(of_status(Status.FAILED))),
+        lambda server: server.jobs([child_id(ONE, SIZE - 1)]),
+        lambda value: jobs_of(value.list(of_status(Status.FAILED, parent=ONE))),
+        lambda value: jobs_of(value.list(of_status(Status.FAILED))),
     ],
 )
 async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
@@ -288,4 +290,4 @@ async def test_an_order_applied_during_a_read_is_shown_by_that_read(read):
     )
 
     shown = list(found.values()) if isinstance(found, dict) else list(found)
-    assert {it.status for it in shown} == {Status.FAILED}
+    assert {job.status for job in shown} == {Status.FAILED}

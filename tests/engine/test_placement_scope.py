@@ -84,7 +84,9 @@ async def test_a_job_that_was_not_examined_starts_when_capacity_is_free():
 
     await harness.process(event_message(runs, exited(0)))
 
-    assert [await harness.status(it) for it in (head, (await harness.store.jobs([ONE]))[ONE])] == [Status.STARTING] * 2
+    assert [await harness.status(job_id) for job_id in (head, (await harness.store.jobs([ONE]))[ONE])] == [
+        Status.STARTING
+    ] * 2
 
 
 async def test_a_job_that_was_not_examined_starts_after_a_change_of_the_catalog():
@@ -105,7 +107,7 @@ async def test_an_older_job_that_becomes_runnable_is_the_new_head():
 
     await harness.process(event_message(last, exited(0)))
 
-    assert [await reason(harness, it) for it in (older, head)] == [FOR_VCPUS, None]
+    assert [await reason(harness, job_id) for job_id in (older, head)] == [FOR_VCPUS, None]
 
 
 async def test_the_job_behind_a_terminated_head_is_the_new_head():
@@ -209,8 +211,8 @@ async def test_jobs_behind_many_blocked_jobs_start_and_then_no_search_runs(block
 
         free = await world.submit_many(5, Script(seconds=600), millicpus=1, memory_mib=4)
 
-        for it in free:
-            await world.wait_for(it, Status.RUNNING)
+        for job_id in free:
+            await world.wait_for(job_id, Status.RUNNING)
         await world.sleep(2)
         assert world.engine.loop.scheduler.searching is False
 

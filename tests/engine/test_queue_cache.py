@@ -17,7 +17,7 @@ from tests.support.builders import NO_ACCOUNTS, environment
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
-LAB, OTHER = (Owner(user="ada", account=it) for it in ("lab", "other"))
+LAB, OTHER = (Owner(user="ada", account=name) for name in ("lab", "other"))
 
 
 class CountingStore(InlineStore):
@@ -47,9 +47,9 @@ async def cache_of(*jobs):
 
 async def save(store, cache, *, new=(), placed_jobs=()):
     """Save new jobs, and the placement of others, and update the cache, as a unit of work does."""
-    updated = [after(it, placed()) for it in placed_jobs]
+    updated = [after(job, placed()) for job in placed_jobs]
     await store.commit(Changes(inserted=tuple(new), updated=tuple(updated)))
-    saved = [*new, *(await InlineStore.jobs(store, [it.id for it in placed_jobs])).values()]
+    saved = [*new, *(await InlineStore.jobs(store, [job.id for job in placed_jobs])).values()]
     cache.on_committed(Committed(unit=None, jobs=saved, changes=(), transitions=(), history=()))
 
 
@@ -75,7 +75,7 @@ async def test_the_front_follows_jobs_that_begin_and_cease_to_wait():
 
 
 async def test_jobs_behind_the_cached_front_are_not_cached():
-    store, cache = await cache_of(*(runnable(order=it) for it in range(PAGE)))
+    store, cache = await cache_of(*(runnable(order=index) for index in range(PAGE)))
     behind = runnable(order=2 * PAGE)
 
     await save(store, cache, new=[behind])
@@ -87,7 +87,7 @@ async def test_jobs_behind_the_cached_front_are_not_cached():
 @pytest.mark.parametrize("first", [-1, 5, MAX_CANDIDATES - 3, MAX_CANDIDATES + 10])
 async def test_a_queue_may_be_longer_than_its_cached_front(first):
     store, cache = await cache_of(runnable(order=0))
-    await save(store, cache, new=[runnable(order=it) for it in range(1, 2 * MAX_CANDIDATES)])
+    await save(store, cache, new=[runnable(order=index) for index in range(1, 2 * MAX_CANDIDATES)])
 
     assert await agree(store, cache, "default", 2 * MAX_CANDIDATES, first)
     assert len(cache.fronts["default"]) <= MAX_CANDIDATES
@@ -95,7 +95,7 @@ async def test_a_queue_may_be_longer_than_its_cached_front(first):
 
 async def test_excluded_accounts_are_left_out_of_cached_and_stored_jobs():
     owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
-    store, cache = await cache_of(*(runnable(order=number, owner=it) for number, it in enumerate(owners)))
+    store, cache = await cache_of(*(runnable(order=number, owner=owner) for number, owner in enumerate(owners)))
 
     assert await agree(store, cache, "default", 8, excluding=frozenset({"lab"}))
     assert store.queries == 2
@@ -173,7 +173,7 @@ async def test_a_pass_does_not_examine_jobs_that_left_behind_a_head_that_left():
     await harness.process(SURVEYED)
     before = harness.store.queries
 
-    await harness.process(*(request(it, cancel()) for it in line[: 5 * PAGE]))
+    await harness.process(*(request(value, cancel()) for value in line[: 5 * PAGE]))
 
     assert harness.store.queries == before + 1
     assert (await harness.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None
@@ -195,9 +195,11 @@ async def test_the_cache_agrees_with_the_store_after_random_changes(moves):
 
 async def _agree_after(store, cache, orders, limit, first):
     """Place the waiting jobs of these orders, submit the others, then compare the cache with the store."""
-    known = {it.order: it for it in store.all_jobs().values()}
+    known = {job.order: job for job in store.all_jobs().values()}
     standing = {order: known[order] for order in orders & known.keys() if is_queued_for_placement(known[order])}
-    await save(store, cache, new=[runnable(order=it) for it in orders - known.keys()], placed_jobs=standing.values())
+    await save(
+        store, cache, new=[runnable(order=order) for order in orders - known.keys()], placed_jobs=standing.values()
+    )
     line = await InlineStore.runnable(store, "default", limit, first)
-    jobs = await InlineStore.jobs(store, [it.job_id for it in line])
+    jobs = await InlineStore.jobs(store, [job.job_id for job in line])
     return await cache.runnable("default", limit, first) == line and await cache.jobs(list(jobs)) == jobs

@@ -57,7 +57,7 @@ class PrunerHarness:
 
     async def remaining(self):
         found = await self.store.jobs([job_id(number) for number in range(1000)])
-        return sorted(it.order for it in found.values())
+        return sorted(other_job.order for other_job in found.values())
 
     def logs(self):
         return len(list(self.archive.directory.glob("*/*.log")))
@@ -213,7 +213,7 @@ async def test_spending_is_added_up_by_month_after_400_days_and_not_before(harne
 
     await harness.pruner.prune_once()
 
-    assert [await _spent_from(harness, it) for it in (old.replace(day=1), old, recent)] == [3, 1, 1]
+    assert [await _spent_from(harness, value) for value in (old.replace(day=1), old, recent)] == [3, 1, 1]
     assert await harness.store.spending_totals(None) == before
 
 
@@ -268,7 +268,7 @@ class SweepHarness:
 
     def names(self, job_id):
         folder = self.files._root / job_id
-        return sorted(it.name for it in folder.iterdir()) if folder.exists() else None
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else None
 
 
 @pytest.fixture

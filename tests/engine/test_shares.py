@@ -181,7 +181,9 @@ async def test_one_active_share_too_many_is_refused():
     uses = {ShareKey("default", str(number)): ShareUse(active=1, as_of=NOON) for number in range(MAX_SHARES - 1)}
     await harness.store.commit(Changes(shares=tuple(uses.items())))
     await harness.loop.load()
-    last, known, more = (submit(job_id(it), share_identifier=name) for it, name in ((1, "new"), (2, "7"), (3, "more")))
+    last, known, more = (
+        submit(job_id(value), share_identifier=name) for value, name in ((1, "new"), (2, "7"), (3, "more"))
+    )
 
     await harness.process(last, known, more)
 
@@ -206,7 +208,7 @@ async def test_the_order_of_shares_follows_the_decay_of_usage():
     red, blue = waiting("red", millicpus=4000), waiting("blue", millicpus=1000)
     harness = await harness_with(runs, red, blue, catalog=fair())
     uses = {"red": ShareUse(active=2, millicpus=2000, as_of=NOON), "blue": ShareUse(active=1, used=6e5, as_of=NOON)}
-    await harness.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
+    await harness.store.commit(Changes(shares=tuple((ShareKey("default", key), use) for key, use in uses.items())))
     await harness.loop.load()
     await harness.process(SURVEYED)
     assert await harness.status(blue) is Status.RUNNABLE

@@ -29,7 +29,7 @@ async def ids(harness, name="default"):
 
 async def since(harness):
     """Seconds after noon, by position."""
-    return [(it - NOON).total_seconds() for _, it in (await taken(harness)).jobs]
+    return [(value - NOON).total_seconds() for _, value in (await taken(harness)).jobs]
 
 
 def full():
@@ -40,14 +40,14 @@ async def test_jobs_are_listed_by_age():
     jobs = [runnable() for _ in range(3)]
     harness = await harness_with(*jobs[::-1])
 
-    assert await ids(harness) == [it.id for it in jobs]
+    assert await ids(harness) == [other_job.id for other_job in jobs]
 
 
 async def test_only_the_first_hundred_jobs_are_listed():
     jobs = [runnable() for _ in range(SNAPSHOT_JOBS + 1)]
     harness = await harness_with(*jobs)
 
-    assert await ids(harness) == [it.id for it in jobs[:SNAPSHOT_JOBS]]
+    assert await ids(harness) == [other_job.id for other_job in jobs[:SNAPSHOT_JOBS]]
 
 
 async def test_unschedulable_jobs_and_jobs_of_other_queues_are_not_listed():
@@ -59,7 +59,7 @@ async def test_unschedulable_jobs_and_jobs_of_other_queues_are_not_listed():
 
 
 async def test_jobs_of_shares_are_listed_in_the_order_of_their_starts():
-    jobs = [runnable(share_identifier=it, millicpus=1000) for it in ("red", "red", "red", "blue", "blue")]
+    jobs = [runnable(share_identifier=name, millicpus=1000) for name in ("red", "red", "red", "blue", "blue")]
     urgent = runnable(share_identifier="red", scheduling_priority=5)
     catalog = catalog_of(
         queue(policy="fair"), environments=[environment(max_millicpus=1000)], policies=[policy(reservation=0)]
@@ -75,7 +75,7 @@ async def test_jobs_of_shares_are_listed_in_the_order_of_their_starts():
         under_way = list(harness.loop.state.active.values())
         if not under_way:
             break
-        assert [it.id for it in under_way] == [result[number]]
+        assert [other_job.id for other_job in under_way] == [result[number]]
         await harness.process(event_message(under_way[0], exited(0)))
 
     assert number == len(result) == 6
@@ -126,13 +126,13 @@ async def test_the_snapshot_has_the_vcpus_that_the_queue_holds():
 
 async def test_the_snapshot_has_the_shares_that_hold_most():
     red, blue = (
-        after(runnable(share_identifier=it, millicpus=size), placed()) for it, size in (("r", 1000), ("b", 2000))
+        after(runnable(share_identifier=share, millicpus=size), placed()) for share, size in (("r", 1000), ("b", 2000))
     )
     catalog = catalog_of(queue(policy="fair"), policies=[policy()])
     harness = await harness_with(red, blue, runnable(share_identifier="w", millicpus=4000), catalog=catalog)
     uses = {"r": ShareUse(active=1, millicpus=1000, as_of=NOON), "b": ShareUse(active=1, millicpus=2000, as_of=NOON)}
     uses["w"] = ShareUse(active=1, as_of=NOON)
-    await harness.store.commit(Changes(shares=tuple((ShareKey("default", it), use) for it, use in uses.items())))
+    await harness.store.commit(Changes(shares=tuple((ShareKey("default", key), use) for key, use in uses.items())))
     await harness.loop.load()
 
     result = await taken(harness)
@@ -145,7 +145,9 @@ DEFAULT, NIGHT = QueueName("default"), QueueName("night")
 
 
 def committed(minute, *queues, status=Status.STARTING):
-    changed = [StatusChanged(before=Status.RUNNABLE, job=job(queue=it, status=status)) for it in queues]
+    changed = [
+        StatusChanged(before=Status.RUNNABLE, job=job(queue=other_queue, status=status)) for other_queue in queues
+    ]
     return SimpleNamespace(transitions=changed, unit=SimpleNamespace(now=minute_at(minute)))
 
 

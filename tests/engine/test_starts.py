@@ -151,11 +151,11 @@ async def test_an_open_breaker_allows_single_starts_after_growing_pauses_until_o
         waited.append((CLOCK.now() - before).total_seconds())
         breaker.host_failed(JobId("job"), "one", "no cgroups")
     assert waited == [1, 1, 2, 4, 8, 16, MAX_PAUSE]
-    assert [it.done() for it in permits[7:]] == [False, False]
+    assert [permit.done() for permit in permits[7:]] == [False, False]
 
     breaker.succeeded("one")
 
-    assert [it.done() for it in permits[7:]] == [True, True]
+    assert [permit.done() for permit in permits[7:]] == [True, True]
     assert breaker.permit() is None
 
 

@@ -201,7 +201,7 @@ async def test_jobs_run_and_stop_although_a_loop_fails(world, name, caplog):
     assert health.loops[name] == "restarted 1 times"
     assert not health.healthy
     assert world.engine.health().loops[name] == "restarted 2 times"
-    assert [it.exc_info[0] for it in caplog.records if it.exc_info] == [Bug, Bug]
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [Bug, Bug]
 
 
 @pytest.mark.fault("LC05")
@@ -229,7 +229,7 @@ async def test_a_job_that_raises_in_the_loop_affects_no_other_job(world, monkeyp
 
     monkeypatch.setattr(handler, "handle", stumbles)
     others = [await world.submit(Script(seconds=1)) for _ in range(3)]
-    ends = [await world.wait_for(it, Status.SUCCEEDED) for it in others]
+    ends = [await world.wait_for(job_id, Status.SUCCEEDED) for job_id in others]
     await world.sleep(20)
     stuck = await world.job(poison)
     monkeypatch.undo()

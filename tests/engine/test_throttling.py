@@ -81,9 +81,10 @@ def test_full_buckets_are_forgotten(monkeypatch, watch):
 
 
 def submit_limiter(watch, **rates):
-    accounts = {it: Account(name=it, parent=None if it == ROOT else ROOT) for it in ("lab", "other", ROOT)}
+    accounts = {name: Account(name=name, parent=None if name == ROOT else ROOT) for name in ("lab", "other", ROOT)}
     accounts |= {
-        it: Account(name=it, parent=accounts[it].parent, limits=AccountLimits(submits=rates[it])) for it in rates
+        rate: Account(name=rate, parent=accounts[rate].parent, limits=AccountLimits(submits=rates[rate]))
+        for rate in rates
     }
     accounts["team"] = Account(name="team", parent="lab")
     people = Directory(accounts=accounts)
@@ -108,7 +109,7 @@ def test_failures_are_limited_within_a_window_for_each_key(watch):
         limit.record("a", watch.now())
         watch.passes(10)
 
-    assert [limit.is_exceeded(it, watch.now()) for it in ("a", "b")] == [True, False]
+    assert [limit.is_exceeded(name, watch.now()) for name in ("a", "b")] == [True, False]
     watch.passes(29)
     assert limit.is_exceeded("a", watch.now())
     watch.passes(1)

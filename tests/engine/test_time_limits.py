@@ -20,11 +20,11 @@ CAPACITY = status_reasons.code(status_reasons.no_room("memory"))
 TOO_LARGE = status_reasons.code(status_reasons.TOO_LARGE)
 TOO_MANY = status_reasons.code(status_reasons.TOO_MANY_VCPUS)
 TEN_MINUTES = timedelta(minutes=10)
-TWO_LIMITS = tuple(TimeLimit(reason=CAPACITY, most=it * TEN_MINUTES) for it in (2, 1))
+TWO_LIMITS = tuple(TimeLimit(reason=CAPACITY, most=number * TEN_MINUTES) for number in (2, 1))
 
 
 def limited(*reasons_, most=TEN_MINUTES, environments=None):
-    limits_ = tuple(TimeLimit(reason=it, most=most) for it in reasons_ or (CAPACITY,))
+    limits_ = tuple(TimeLimit(reason=reason, most=most) for reason in reasons_ or (CAPACITY,))
     return catalog_of(queue(time_limits=limits_), environments=environments)
 
 
@@ -37,7 +37,7 @@ class RunningHarness:
 
     def __init__(self, harness):
         self.harness = harness
-        self._tasks = [asyncio.create_task(it()) for it in (harness.loop.scheduler.time_limits.run, self._read)]
+        self._tasks = [asyncio.create_task(value()) for value in (harness.loop.scheduler.time_limits.run, self._read)]
 
     async def _read(self):
         while True:
@@ -59,8 +59,8 @@ async def watch():
         await asyncio.sleep(seconds)
 
     yield watch
-    for it in running:
-        await it.stop()
+    for job in running:
+        await job.stop()
 
 
 async def ended(harness, job):
@@ -101,7 +101,7 @@ async def test_a_tagged_head_is_cancelled(watch):
     await harness.process(SURVEYED)
     await harness.process(
         UpdateTags(
-            job_id=head.id, change=lambda it: replace(it, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
+            job_id=head.id, change=lambda job: replace(job, tags=(("team", "blue"),)), answer=answer(), caller=ADMIN
         )
     )
 
@@ -160,7 +160,7 @@ async def test_jobs_found_unschedulable_before_a_restart_are_cancelled(watch, mo
 
     await watch(harness, 601)
 
-    assert [await ended(harness, it) for it in jobs] == [text(TOO_MANY)] * 5
+    assert [await ended(harness, job) for job in jobs] == [text(TOO_MANY)] * 5
 
 
 async def test_a_job_found_unschedulable_during_a_scan_is_included(watch, monkeypatch):
@@ -213,7 +213,7 @@ async def test_a_failing_store_delays_the_cancellation(watch):
     harness.store.failing = False
     await asyncio.sleep(30)
 
-    assert [await ended(harness, it) for it in jobs] == [text(TOO_MANY)] * 2
+    assert [await ended(harness, job) for job in jobs] == [text(TOO_MANY)] * 2
     await harness.tasks.cancel()
 
 

@@ -110,7 +110,7 @@ async def test_timers(harness, case):
         harness.timers.set(job)
     await harness.clock.sleep(1 if "two containers" in case else 1000)
 
-    assert sorted(harness.fired, key=lambda it: it[1]) == [(job.id, seconds) for job, seconds in fired]
+    assert sorted(harness.fired, key=lambda pair: pair[1]) == [(job.id, seconds) for job, seconds in fired]
 
 
 async def test_removed_timers_do_not_accumulate(harness):
@@ -170,5 +170,5 @@ async def test_an_unanswered_inspection_does_not_delay_a_kill():
 
     await harness.process(TimerFired(job_id=job.id))
 
-    effects = [(type(it), it.tag.container_key) for it in harness.effects]
+    effects = [(type(effect), effect.tag.container_key) for effect in harness.effects]
     assert effects == [(do.InspectContainer, "0/late"), (do.KillContainer, "1/hanging")]

@@ -86,7 +86,7 @@ def test_job_changes_have_the_jobs_after_the_unit_of_work():
     unit.step(new.id, on.DependenciesMet())
     unit.step(again.id, exited(1))
 
-    assert [(it.after.id, it.after.status) for it in unit.job_changes()] == [
+    assert [(change.after.id, change.after.status) for change in unit.job_changes()] == [
         (new.id, Status.RUNNABLE),
         (again.id, Status.RUNNABLE),
     ]
@@ -182,5 +182,5 @@ async def test_an_exit_after_the_timeout_fails_the_job_without_a_retry(code):
 
     done = (await harness.store.jobs([job.id]))[job.id]
     assert (done.status, done.status_reason) == (Status.FAILED, status_reasons.TIMED_OUT)
-    assert [it.exit_code for it in done.attempts] == [code]
+    assert [attempt.exit_code for attempt in done.attempts] == [code]
     assert do.StartContainer(tag=job.tag) not in harness.effects

@@ -45,8 +45,8 @@ def test_a_changed_job_is_saved_over_the_version_that_was_read():
     unit.step(job.id, placed())
     unit.step(job.id, started())
 
-    assert [(it.version, it.status) for it in changes(unit).updated] == [(7, Status.RUNNING)]
-    assert [(it.version, it.status) for it in unit.committed().jobs] == [(8, Status.RUNNING)]
+    assert [(job.version, job.status) for job in changes(unit).updated] == [(7, Status.RUNNING)]
+    assert [(job.version, job.status) for job in unit.committed().jobs] == [(8, Status.RUNNING)]
 
 
 def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
@@ -57,9 +57,9 @@ def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
     unit.step(job.id, on.DependenciesMet())
 
     assert unit.take_new() == [job.id]
-    assert [(it.version, it.status) for it in changes(unit).inserted] == [(0, Status.RUNNABLE)]
+    assert [(job.version, job.status) for job in changes(unit).inserted] == [(0, Status.RUNNABLE)]
     assert changes(unit).updated == ()
-    assert [(it.version, it.status) for it in unit.committed().jobs] == [(0, Status.RUNNABLE)]
+    assert [(job.version, job.status) for job in unit.committed().jobs] == [(0, Status.RUNNABLE)]
 
 
 def test_a_change_of_tags_is_saved_without_a_history_entry():
@@ -68,7 +68,7 @@ def test_a_change_of_tags_is_saved_without_a_history_entry():
 
     unit.update(job, replace(job, tags=(("team", "blue"),)))
 
-    assert [it.tags for it in changes(unit).updated] == [(("team", "blue"),)]
+    assert [value.tags for value in changes(unit).updated] == [(("team", "blue"),)]
     assert changes(unit).history == ()
 
 
@@ -105,14 +105,14 @@ def test_the_history_has_an_entry_for_each_status():
     unit.step(job.id, exited(1))
 
     history = changes(unit).history
-    assert [(it.status, it.reason, it.attempt) for it in history] == [
+    assert [(job.status, job.reason, job.attempt) for job in history] == [
         (Status.SUBMITTED, None, None),
         (Status.RUNNABLE, None, None),
         (Status.STARTING, None, 1),
         (Status.RUNNING, None, 1),
         (Status.FAILED, status_reasons.EXITED, None),
     ]
-    assert {(it.job_id, it.at, it.stop) for it in history} == {(job.id, at(5), None)}
+    assert {(job.job_id, job.at, job.stop) for job in history} == {(job.id, at(5), None)}
 
 
 def test_the_history_has_an_entry_for_each_step_of_a_stop_order():
@@ -127,7 +127,7 @@ def test_the_history_has_an_entry_for_each_step_of_a_stop_order():
     unit.step(job.id, exited(137))
 
     history = changes(unit).history
-    assert [(it.status, it.attempt, it.stop and (it.stop.progress, it.stop.kind)) for it in history] == [
+    assert [(job.status, job.attempt, job.stop and (job.stop.progress, job.stop.kind)) for job in history] == [
         (Status.RUNNING, 1, ("ORDERED", "CANCEL")),
         (Status.RUNNING, 1, ("ORDERED", "TERMINATE")),
         (Status.RUNNING, 1, ("SIGNALLED", "TERMINATE")),
@@ -143,8 +143,8 @@ def test_the_history_names_the_node_that_an_order_stops_alone():
     unit.step(job.id, on.TerminateRequested(reason="not you", user="ada", node=1))
     unit.step(job.id, is_signalled("1/app"))
 
-    steps = [it.stop for it in changes(unit).history]
-    assert [(it.progress, it.user, it.node) for it in steps] == [("ORDERED", "ada", 1), ("SIGNALLED", "ada", 1)]
+    steps = [job.stop for job in changes(unit).history]
+    assert [(step.progress, step.user, step.node) for step in steps] == [("ORDERED", "ada", 1), ("SIGNALLED", "ada", 1)]
 
 
 def test_each_status_change_has_the_status_before_and_after():
@@ -154,7 +154,7 @@ def test_each_status_change_has_the_status_before_and_after():
     unit.insert(job, None)
     unit.step(job.id, cancel())
 
-    assert [(it.before, it.job.status) for it in unit.committed().transitions] == [
+    assert [(transition.before, transition.job.status) for transition in unit.committed().transitions] == [
         (None, Status.SUBMITTED),
         (Status.SUBMITTED, Status.FAILED),
     ]
@@ -208,6 +208,6 @@ def test_each_container_that_ran_gets_one_log_stream(job, events, containers):
         unit.step(job.id, event)
 
     tags = [replace(job.tag, container_key=key) for key in containers]
-    assert [(it.tag, it.name) for it in changes(unit).streams] == [
+    assert [(stream.tag, stream.name) for stream in changes(unit).streams] == [
         (tag, stream_name("a-definition", tag)) for tag in tags
     ]

@@ -90,7 +90,7 @@ async def test_a_job_that_became_schedulable_is_placed_in_the_same_unit_of_work_
 
 async def misfits_of(harness, jobs):
     stored = await harness.store.jobs([job.id for job in jobs])
-    return [it.unschedulable for it in stored.values()].count(True)
+    return [job.unschedulable for job in stored.values()].count(True)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ async def test_a_page_that_was_not_saved_is_examined_again(few_at_a_time):
 
 
 async def test_a_second_change_of_the_catalog_restarts_the_recheck(few_at_a_time):
-    jobs = [misfit(millicpus=it) for it in (10_000, 9000, 9000)]
+    jobs = [misfit(millicpus=number) for number in (10_000, 9000, 9000)]
     catalog = catalog_of(environments=[environment(max_millicpus=9000)])
     harness = await harness_with(*jobs, catalog=catalog)
     await harness.process(SURVEYED)

@@ -68,8 +68,8 @@ class Row(Struct, kw_only=True):
 def main() -> int:
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
-    chosen = [it for it in BUILDS if it.name in arguments.only]
-    rows = [examine(it, demo_only=arguments.demo_only, workers=arguments.workers) for it in chosen]
+    chosen = [build for build in BUILDS if build.name in arguments.only]
+    rows = [examine(value, demo_only=arguments.demo_only, workers=arguments.workers) for value in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
         print(row)
@@ -80,7 +80,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
-    names = [it.name for it in BUILDS]
+    names = [build.name for build in BUILDS]
     parser.add_argument(
         "--only", type=lambda text: text.split(",") if text else DEFAULT, default=DEFAULT, help=f"of {', '.join(names)}"
     )
@@ -143,7 +143,7 @@ def run_demo(engine: RunningEngine, failures: list[str]) -> str:
 def run_tests(engine: RunningEngine, failures: list[str], *, workers: str) -> str:
     """Run the tests, without those that Podman cannot pass, and return the summary."""
     left_out = list(deselected()) if engine.build.kind == "podman" else []
-    flags = [it for name in left_out for it in ("--deselect", name)]
+    flags = [text for name in left_out for text in ("--deselect", name)]
     command = ["-m", "pytest", "-q", "-n", workers, "-m", "docker", *flags, *TESTS]
     try:
         output = run(engine, sys.executable, *command)
@@ -153,7 +153,9 @@ def run_tests(engine: RunningEngine, failures: list[str], *, workers: str) -> st
         failures += [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         if not failures:
             failures.append(f"pytest: {error.stderr[-500:]}")
-    summary = next((it for it in reversed(output.splitlines()) if re.search(r"\d+ (passed|failed)", it)), "no summary")
+    summary = next(
+        (line for line in reversed(output.splitlines()) if re.search(r"\d+ (passed|failed)", line)), "no summary"
+    )
     return summary.partition(" in ")[0].strip("= ") + (f"; {len(left_out)} names left out" if left_out else "")
 
 

@@ -80,7 +80,7 @@ def read_outcomes(outcomes: Path) -> tuple[dict[str, set[str]], set[str]]:
 
 
 def _where(tests: set[str]) -> str:
-    return ", ".join(sorted({it.partition("::")[0].removeprefix("tests/") for it in tests}))
+    return ", ".join(sorted({test.partition("::")[0].removeprefix("tests/") for test in tests}))
 
 
 if __name__ == "__main__":

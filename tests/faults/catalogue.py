@@ -65,4 +65,4 @@ def _marked(source: Path) -> Iterator[str]:
         return
     for call in ast.walk(ast.parse(text)):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "fault":
-            yield from (it.value for it in call.args if isinstance(it, ast.Constant) and isinstance(it.value, str))
+            yield from (arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))

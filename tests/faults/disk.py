@@ -53,7 +53,7 @@ def check_kept(data):
         walks = {job_id: _walk(database, job_id) for (job_id,) in database.execute("SELECT id FROM jobs")}
         rows = database.execute("SELECT id, name, status, state FROM jobs").fetchall()
     for job_id, walk in walks.items():
-        statuses = [Status(it["status"]) for it in walk]
+        statuses = [Status(job["status"]) for job in walk]
         assert statuses[0] is Status.SUBMITTED, walk
         assert all(after in EDGES[before] for before, after in pairwise(statuses)), walk
         assert {job_id: str(statuses[-1])}.items() <= {row[0]: row[2] for row in rows}.items()
@@ -64,9 +64,9 @@ def check_kept(data):
 
 def check_attempts(name, status, state, walk):
     """No attempt is forgotten or invented, and the end is the true one."""
-    begun = sum(it["status"] == "STARTING" for it in walk)
+    begun = sum(job["status"] == "STARTING" for job in walk)
     attempts = state.get("attempts", [])
-    assert [it["number"] for it in attempts] == list(range(1, len(attempts) + 1))
+    assert [attempt["number"] for attempt in attempts] == list(range(1, len(attempts) + 1))
     assert len(attempts) + ("attempt" in state) == begun, walk
     if status in OVER:
         code = attempts[-1].get("exit_code")
@@ -80,7 +80,7 @@ def check_order(walks):
 
 
 def _at(walk, status):
-    return next((it["at"] for it in walk if it["status"] == status), None)
+    return next((job["at"] for job in walk if job["status"] == status), None)
 
 
 def _walk(database, job_id):

@@ -26,7 +26,7 @@ class ContainerRecords:
 
     def container(self, work: str) -> dict[str, Any]:
         """containerProperties of a job with records. A stop signal ends it at once, without the record of its end."""
-        start, end = (RECORD.format(what=it) for it in ("start", "end"))
+        start, end = (RECORD.format(what=name) for name in ("start", "end"))
         shell = f"trap 'exit 143' TERM; {start}; {work}; code=$?; {end}; exit $code"
         return {
             "image": "batchq-test:latest",
@@ -93,7 +93,7 @@ class JobServer:
 
     def stored_log_bytes(self) -> int:
         """The size of the stored output of all jobs."""
-        return sum(it.stat().st_size for it in (self.service.data / "logs").rglob("*") if it.is_file())
+        return sum(path.stat().st_size for path in (self.service.data / "logs").rglob("*") if path.is_file())
 
     def wait_until_started(self, *jobs: str) -> None:
         """Wait until each runs or has ended, by its status and by the records of its container."""
@@ -105,7 +105,7 @@ class JobServer:
         self.until(lambda: self.service.health()["status"] == status)
 
     def have_status(self, jobs: Sequence[str], status: str) -> bool:
-        return {it["status"] for it in self.batch.describe_jobs(jobs=list(jobs))["jobs"]} == {status}
+        return {job["status"] for job in self.batch.describe_jobs(jobs=list(jobs))["jobs"]} == {status}
 
     def until(self, holds: Callable[[], bool], *, patience: float = PATIENCE) -> None:
         end = time.monotonic() + patience
@@ -133,4 +133,4 @@ def job_server(directory: Path, engine_url: str | None = None, *more: str) -> It
 
 def outcomes(job: dict[str, Any]) -> list[tuple[int | None, str]]:
     """The exit code and the status reason of each attempt of a job."""
-    return [(it["container"].get("exitCode"), it["statusReason"]) for it in job["attempts"]]
+    return [(attempt["container"].get("exitCode"), attempt["statusReason"]) for attempt in job["attempts"]]

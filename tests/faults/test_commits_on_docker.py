@@ -66,7 +66,7 @@ class Lives:
         jobs = [reaches(batch, job_id, "SUCCEEDED", "FAILED") for job_id in self.submitted]
         left = containers_left(self.service)
         self.service.stop()
-        return {it["jobId"]: it for it in jobs}, left
+        return {job["jobId"]: job for job in jobs}, left
 
 
 @pytest.fixture
@@ -89,10 +89,10 @@ def test_each_attempt_runs_once_and_kills_of_the_server_use_up_none(lives):
     names = {job_id: name for job_id, name in lives.submitted.items() if job_id in jobs}
     assert lives.ends.count(-signal.SIGKILL) >= len(LIVES) // 2
     assert set(jobs) == set(lives.submitted)
-    assert {name: {jobs[it]["status"] for it in jobs if names[it] == name} for name in WORKS} == {
+    assert {name: {jobs[job]["status"] for job in jobs if names[job] == name} for name in WORKS} == {
         name: {OUTCOMES[name][0]} for name in WORKS
     }
-    assert {job_id: len(it["attempts"]) for job_id, it in jobs.items()} == {it: ATTEMPTS[names[it]] for it in jobs}
+    assert {job_id: len(job["attempts"]) for job_id, job in jobs.items()} == {job: ATTEMPTS[names[job]] for job in jobs}
     assert set(ran.values()) == {1}
     assert left == []
     assert {job_id for job_id, _ in ran} >= set(jobs)

@@ -49,7 +49,7 @@ def _tried(batch, name, definition):
 
 
 def acknowledged(answers):
-    return {name for name, it in answers.items() if isinstance(it, str)}
+    return {name for name, value in answers.items() if isinstance(value, str)}
 
 
 def all_over(batch, answers):
@@ -57,7 +57,7 @@ def all_over(batch, answers):
 
 
 def each_ran_once(jobs):
-    return {(it["status"], len(it["attempts"])) for it in jobs.values()} <= {("SUCCEEDED", 1)}
+    return {(job["status"], len(job["attempts"])) for job in jobs.values()} <= {("SUCCEEDED", 1)}
 
 
 def kept(data, answers):
@@ -74,7 +74,11 @@ def ends_unseen(batch, job_id):
 
 def at_once(batch, names):
     with ThreadPoolExecutor(len(names)) as threads:
-        return {name: it for each in threads.map(lambda name: tried(batch, [name]), names) for name, it in each.items()}
+        return {
+            name: value
+            for each in threads.map(lambda name: tried(batch, [name]), names)
+            for name, value in each.items()
+        }
 
 
 # ------------------------------------------------------------------------------------------------------------- full
@@ -111,14 +115,14 @@ def test_while_writes_fail_changes_are_refused_and_ends_are_saved_later(service,
 @pytest.mark.parametrize("number", SWEPT)
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
 def test_at_any_failing_call_the_answers_agree_with_the_disk(service, batch, call, number):
-    names = [f"{call}-{number}-{it}" for it in range(4)]
+    names = [f"{call}-{number}-{index}" for index in range(4)]
 
     with injected(service.process.pid, f"{call}:error=EIO:when={number}"):
         answers = tried(batch, names)
         jobs = all_over(batch, answers)
 
     assert kept(service.data, answers) == dict.fromkeys(acknowledged(answers), 1)
-    assert {it for it in answers.values() if not isinstance(it, str)} <= {REFUSED}
+    assert {answer for answer in answers.values() if not isinstance(answer, str)} <= {REFUSED}
     assert each_ran_once(jobs)
     check_kept(service.data)
 
@@ -141,7 +145,7 @@ def test_health_reports_a_disk_failure_for_a_limited_time(service, batch):
 
 @pytest.mark.fault("DB06")
 def test_a_slow_disk_only_makes_the_server_slow(service, batch):
-    names = [f"slowly-{it}" for it in range(8)]
+    names = [f"slowly-{index}" for index in range(8)]
 
     with injected(service.process.pid, "fdatasync:delay_enter=600000"):
         answers = at_once(batch, names)

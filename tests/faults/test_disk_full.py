@@ -86,7 +86,7 @@ def test_a_container_that_ended_on_a_full_disk_is_kept_until_its_end_is_saved(se
     assert kept["State"] == "exited"
     assert meanwhile["status"] == "RUNNING"
     assert (health["status"], "full" in health["store"]) == ("degraded", True)
-    assert [it["container"]["exitCode"] for it in done["attempts"]] == [0]
+    assert [attempt["container"]["exitCode"] for attempt in done["attempts"]] == [0]
     assert len(after["attempts"]) == 1
     assert len(batch.list_jobs(jobQueue="default", jobStatus="SUCCEEDED")["jobSummaryList"]) == 2
 
@@ -95,7 +95,7 @@ def until_ended(service):
     """Its containers, once all have got the signal and have exited."""
     end = time.monotonic() + PATIENCE
     with closing(docker_api()) as engine:
-        while running := [it["Id"] for it in service.containers() if it["State"] == "running"]:
+        while running := [container["Id"] for container in service.containers() if container["State"] == "running"]:
             assert time.monotonic() < end, running
             for container in running:
                 with suppress(APIError):  # over by now

@@ -62,7 +62,7 @@ async def test_late_actions_of_a_frozen_engine_agree_with_the_answers(world, eng
         await world.wait_for(job, Status.FAILED, status_reason="while it was frozen")
         for job in (running, ended, started, created)
     ]
-    assert [it.exit_code for it in done[1].attempts] == [0]
+    assert [attempt.exit_code for attempt in done[1].attempts] == [0]
     assert done[3].attempts == ()
     assert "start" not in await world.engine_calls(created)
     assert (await world.engine_calls(started)).count("start") <= 1
@@ -79,7 +79,7 @@ async def test_after_a_crash_of_the_machine_running_jobs_are_lost_and_queued_one
     await asyncio.to_thread(engine.start)
 
     lost = await world.wait_for(ran, Status.FAILED, status_reason=status_reasons.HOST_TERMINATED)
-    assert [it.exit_code for it in lost.attempts] == [255]
+    assert [attempt.exit_code for attempt in lost.attempts] == [255]
     assert len((await world.wait_for(created, Status.SUCCEEDED)).attempts) == 1
 
 

@@ -101,7 +101,7 @@ async def test_a_container_paused_externally_is_stopped_by_its_timeout(world, en
     assert (await world.job(job)).status is Status.RUNNING
     world.runtime.release("stop")
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.TIMED_OUT)
-    assert [it.exit_code for it in done.attempts] == [143]
+    assert [attempt.exit_code for attempt in done.attempts] == [143]
 
 
 @pytest.mark.fault("SP19", "SP22")
@@ -112,7 +112,7 @@ async def test_a_paused_container_that_ignores_sigterm_is_killed_after_the_grace
     await world.terminate(job, "stop it")
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert [it.exit_code for it in done.attempts] == [137]
+    assert [attempt.exit_code for attempt in done.attempts] == [137]
     assert GRACE <= done.stopped_at - done.stop.ordered_at <= GRACE + world.slack
 
 
@@ -141,7 +141,7 @@ async def test_every_exit_code_is_kept(world, code):
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
-    assert [it.exit_code for it in done.attempts] == [code]
+    assert [attempt.exit_code for attempt in done.attempts] == [code]
 
 
 @pytest.mark.fault("EN25")
@@ -153,10 +153,10 @@ async def test_lack_of_memory_is_the_reason_of_failures_only(world):
     parent = await world.submit(command=("sh", "-c", f"{hog}; exit 0"))
 
     done = await world.wait_for(killed, Status.FAILED, status_reason=status_reasons.EXITED)
-    assert {it.exit_code for it in done.attempts} == {137}
+    assert {attempt.exit_code for attempt in done.attempts} == {137}
     assert done.attempts[-1].reason == status_reasons.OUT_OF_MEMORY
     done = await world.wait_for(parent, Status.SUCCEEDED)
-    assert [(it.exit_code, it.reason) for it in done.attempts] == [(0, None)]
+    assert [(attempt.exit_code, attempt.reason) for attempt in done.attempts] == [(0, None)]
 
 
 @pytest.mark.fault("EN32")
@@ -169,7 +169,7 @@ async def test_a_fork_bomb_ends_at_the_limit_of_its_container(docker_engine):
         await over(runtime, storm)
 
         assert well.exit_code == 0
-        assert PIDS / 2 < max(int(it) for it in await output(runtime, storm) if it.isdigit()) <= PIDS
+        assert PIDS / 2 < max(int(value) for value in await output(runtime, storm) if value.isdigit()) <= PIDS
 
 
 @pytest.mark.fault("EN32")

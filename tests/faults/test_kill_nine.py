@@ -45,7 +45,7 @@ class Load:
             shape = chance.choice(["quick", "slow", "fails", "long"])
             self.names += 1
             self._try(lambda shape=shape: self._submit(batch, f"{shape}-{self.names}", shape))
-            for job_id in [it for it, of in self.submitted.items() if of == "long" and it not in self.terminated]:
+            for job_id in [key for key, of in self.submitted.items() if of == "long" and key not in self.terminated]:
                 self._try(lambda job_id=job_id: self._terminate(batch, job_id))
             if self.submitted and chance.random() < 0.3:
                 job_id = chance.choice(list(self.submitted))
@@ -85,7 +85,7 @@ class Killing:
     @property
     def in_order(self) -> list[int]:
         """The exit statuses of the servers that got SIGTERM."""
-        return [it for it in self.statuses if it != -signal.SIGKILL]
+        return [status for status in self.statuses if status != -signal.SIGKILL]
 
     @property
     def progress(self) -> int:
@@ -109,7 +109,7 @@ def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     service.stop()
 
     assert set(jobs) == set(load.submitted), "a job that was acknowledged is lost"
-    assert {it["status"] for it in jobs.values()} <= OVER
+    assert {job["status"] for job in jobs.values()} <= OVER
     assert left == []
     assert [name for name, count in names.items() if count > 1] == [], "a call that was repeated made two jobs"
     check_against(records, jobs, load)
@@ -173,7 +173,7 @@ def settle(batch, load):
         if name.startswith("long-") and job_id not in load.terminated:
             batch.terminate_job(jobId=job_id, reason="terminated by the load")
             load.terminated.add(job_id)
-    until(lambda: {it["status"] for it in describe(batch, list(names)).values()} <= OVER)
+    until(lambda: {job["status"] for job in describe(batch, list(names)).values()} <= OVER)
     return describe(batch, list(load.submitted))
 
 
@@ -191,15 +191,17 @@ def names_by_id(batch):
 def containers_left(service):
     """The last ones are removed a moment after their jobs are over."""
     until(lambda: not service.containers())
-    return [it["Names"] for it in service.containers()]
+    return [container["Names"] for container in service.containers()]
 
 
 def check_against(records, jobs, load):
     started, ended = records.counts("start"), records.counts("end")
-    assert [it for it, count in started.items() if count > 1] == [], "an attempt was started twice"
+    assert [key for key, count in started.items() if count > 1] == [], "an attempt was started twice"
     for job_id, job in jobs.items():
         attempts = {number for of, number in started if of == job_id}
-        recorded = {number for number, it in enumerate(job["attempts"], start=1) if "exitCode" in it["container"]}
+        recorded = {
+            number for number, attempt in enumerate(job["attempts"], start=1) if "exitCode" in attempt["container"]
+        }
         assert attempts <= set(range(1, len(job["attempts"]) + 1)), f"{job_id} ran more than is recorded"
         if job["status"] == "SUCCEEDED":
             assert ended[job_id, len(job["attempts"])] == 1, f"{job_id} succeeded and did not end by itself"

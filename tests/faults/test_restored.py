@@ -30,7 +30,11 @@ def submit(batch, name, *command, vcpus="1"):
 
 def alive(service: Service):
     """The containers that run, by job."""
-    return {it["Labels"]["io.batchq.job"]: it["Id"] for it in service.containers() if it["State"] == "running"}
+    return {
+        other_container["Labels"]["io.batchq.job"]: other_container["Id"]
+        for other_container in service.containers()
+        if other_container["State"] == "running"
+    }
 
 
 def test_running_jobs_are_attached_and_nothing_is_started_or_killed_in_safe_mode(service, tmp_path):
@@ -55,7 +59,7 @@ def test_running_jobs_are_attached_and_nothing_is_started_or_killed_in_safe_mode
     batch = service.client()
     taken_up = reaches(batch, waited_then, "RUNNING")
     fresh = submit(batch, "fresh", "true")
-    assert [it["container"]["exitCode"] for it in taken_up["attempts"] if "container" in it] == []
+    assert [attempt["container"]["exitCode"] for attempt in taken_up["attempts"] if "container" in attempt] == []
     assert reaches(batch, ran_then, "RUNNING")["startedAt"] > 0
     assert batch.describe_jobs(jobs=[came_later])["jobs"] == []
     assert batch.describe_jobs(jobs=[fresh])["jobs"][0]["status"] == "RUNNABLE"
@@ -81,7 +85,7 @@ def test_a_backup_served_beside_the_running_server_leaves_its_containers_alone(s
     job = submit(batch, "long", "sleep", "600")
     reaches(batch, job, "RUNNING")
     before = alive(service)
-    trial, copied, taken_over = (tmp_path / it for it in ("trial", "copied", "taken-over"))
+    trial, copied, taken_over = (tmp_path / name for name in ("trial", "copied", "taken-over"))
     assert main(["backup", str(tmp_path / "copy.db"), "--data", str(service.data)]) == 0
     assert main(["restore", str(tmp_path / "copy.db"), "--data", str(trial)]) == 0
     assert main(["restore", str(tmp_path / "copy.db"), "--data", str(taken_over), "--take-over"]) == 0

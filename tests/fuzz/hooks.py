@@ -54,7 +54,7 @@ def map_path_parameters(context, path_parameters):
 
 def with_valid_values(content):
     if isinstance(content, list):
-        return [with_valid_values(it) for it in content]
+        return [with_valid_values(value) for value in content]
     if isinstance(content, dict):
         return {
             name: VALID_VALUES[name] if is_replaced(name, value) else with_valid_values(value)

@@ -15,7 +15,7 @@ def generated() -> dict[str, str]:
 
 
 def kept() -> dict[str, str]:
-    return {str(it.relative_to(FOLDER)): it.read_text() for it in sorted(FOLDER.rglob("*")) if it.is_file()}
+    return {str(path.relative_to(FOLDER)): path.read_text() for path in sorted(FOLDER.rglob("*")) if path.is_file()}
 
 
 def write(files: dict[str, str]) -> None:
@@ -34,7 +34,7 @@ def difference(name: str, before: str, now: str) -> str:
 
 def main(words: list[str]) -> int:
     files, before = generated(), kept()
-    changed = [it for it in sorted(files.keys() | before.keys()) if files.get(it) != before.get(it)]
+    changed = [path for path in sorted(files.keys() | before.keys()) if files.get(path) != before.get(path)]
     if "--write" in words:
         write(files)
     for name in changed:

@@ -38,7 +38,7 @@ def example(of: Any) -> Any:
 
 def _lines(of: inspect.Type, indent: str, without: str | None = None) -> Iterator[str]:
     if isinstance(of, inspect.StructType):
-        for field in (it for it in of.fields if it.encode_name != without):
+        for field in (field for field in of.fields if field.encode_name != without):
             yield f"{indent}{field.encode_name}: {_name(field.type)}{_default(field)}"
             yield from _lines(field.type, f"{indent}  ")
     for inner in _inner(of):
@@ -48,9 +48,9 @@ def _lines(of: inspect.Type, indent: str, without: str | None = None) -> Iterato
 def _name(of: inspect.Type) -> str:
     match of:
         case inspect.UnionType(types=types):
-            return " | ".join(sorted(map(_name, types), key=lambda it: (it in {"null", "absent"}, it)))
+            return " | ".join(sorted(map(_name, types), key=lambda value: (value in {"null", "absent"}, value)))
         case inspect.EnumType(cls=cls):
-            return " | ".join(repr(it.value) for it in cls)
+            return " | ".join(repr(other_value.value) for other_value in cls)
         case inspect.LiteralType(values=values):
             return " | ".join(map(repr, values))
         case inspect.TupleType(item_types=items):
@@ -93,17 +93,17 @@ def _json(value: Any) -> str:
 def _example(of: inspect.Type, default: object = NODEFAULT) -> Any:
     match of:
         case inspect.UnionType(types=types):
-            return _example(next(it for it in types if _name(it) not in {"null", "absent"}))
+            return _example(next(other_type for other_type in types if _name(other_type) not in {"null", "absent"}))
         case inspect.EnumType(cls=cls):
-            return next(it.value for it in reversed(cls) if it is not default)
+            return next(value.value for value in reversed(cls) if value is not default)
         case inspect.LiteralType(values=values):
             return values[-1]
         case inspect.TupleType(item_types=items):
-            return [_example(it) for it in items]
+            return [_example(value) for value in items]
         case inspect.DictType(key_type=key, value_type=value):
             return {_example(key): _example(value)}
         case inspect.StructType(fields=fields):
-            return {it.encode_name: _example(it.type, it.default) for it in fields}
+            return {field.encode_name: _example(field.type, field.default) for field in fields}
         case inspect.BoolType():
             return default is not True
         case _ if isinstance(of, ARRAYS):

@@ -76,13 +76,13 @@ VALUES: Mapping[str, Stored] = {
     ),
     "log_stream": Stored(
         of=LogStream,
-        write=lambda it: str(rows.stream_row(it)["value"]),
+        write=lambda value: str(rows.stream_row(value)["value"]),
         read=lambda text: rows.log_stream_of_row(STREAM.name, text),
         without="name",
     ),
     "share_usage": Stored(
         of=ShareUse,
-        write=lambda it: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), it)["value"]),
+        write=lambda value: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), value)["value"]),
         read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
     "group": Stored(of=Group, write=rows.as_json, read=rows.group_of_row),

@@ -58,7 +58,7 @@ def test_a_golden_value_is_read_back(name):
 def test_comments_of_the_schema_name_the_classes_that_are_stored():
     text = "".join(statements.MIGRATIONS.values())
     lists = re.findall(r"JSON of (?:a tuple of )?(\w+(?:, \w+)*(?: or \w+)?)", text)
-    named = {it for each in lists for it in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
+    named = {part for each in lists for part in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
 
     classes = {value.of if isinstance(value.of, type) else get_args(value.of)[0] for value in stored.VALUES.values()}
     assert named == {stored_class.__name__ for stored_class in classes}

@@ -17,8 +17,8 @@ FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function_lengths():
-    nodes = (node for it in sources() for node in ast.walk(tree(it)))
-    return sorted(it.end_lineno - it.lineno + 1 for it in nodes if isinstance(it, FUNCTION))
+    nodes = (node for source in sources() for node in ast.walk(tree(source)))
+    return sorted(node.end_lineno - node.lineno + 1 for node in nodes if isinstance(node, FUNCTION))
 
 
 def names_defined_twice(kind):
@@ -63,8 +63,8 @@ def first_cycle(pairs):
 
 def main():
     pairs = imports()
-    lines = [len(it.read_text().splitlines()) for it in sources()]
-    tests = [len(it.read_text().splitlines()) for it in (ROOT / "tests").rglob("*.py")]
+    lines = [len(source.read_text().splitlines()) for source in sources()]
+    tests = [len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")]
     lengths = function_lengths()
     middle, tenth = statistics.median(lengths), lengths[int(len(lengths) * 0.9)]
     print(f"product: {len(lines)} files, {sum(lines)} lines; median {statistics.median(lines):g}, longest {max(lines)}")
@@ -73,7 +73,7 @@ def main():
     for title, kind in (("classes", ast.ClassDef), ("functions", FUNCTION)):
         twice = names_defined_twice(kind)
         print(f"public {title} defined in several modules: {len(twice)}")
-        for name, places in sorted(twice.items(), key=lambda it: -len(it[1]))[:10]:
+        for name, places in sorted(twice.items(), key=lambda pair: -len(pair[1]))[:10]:
             print(f"  {name} x{len(places)}: {', '.join(places[:5])}")
     cycle = " -> ".join(first_cycle(pairs)) or "none"
     print(f"imports: {len(pairs)}; upward: {len(upward(pairs))}; first cycle: {cycle}")

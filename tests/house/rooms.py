@@ -35,4 +35,8 @@ def module(source):
 def imports():
     """Pairs (importing module, imported module), both of batchq."""
     graph = grimp.build_graph("batchq", cache_dir=None)
-    return sorted((it, target) for it in graph.modules for target in graph.find_modules_directly_imported_by(it))
+    return sorted(
+        (other_module, target)
+        for other_module in graph.modules
+        for target in graph.find_modules_directly_imported_by(other_module)
+    )

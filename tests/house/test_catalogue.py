@@ -7,7 +7,7 @@ IDS = {row.id for row in rows()}
 
 def test_each_row_has_an_id_of_its_own_in_a_known_section():
     assert len(rows()) == len(IDS)
-    assert {it[:2] for it in IDS} == set(SECTIONS)
+    assert {identifier[:2] for identifier in IDS} == set(SECTIONS)
 
 
 def test_each_row_is_proved_by_a_test():

@@ -24,47 +24,55 @@ def lines(source):
 
 def written_files():
     rooms = ["batchq", "compute", "api", "tests", "docs", ".ci"]
-    inside = [it for room in rooms for it in (ROOT / room).rglob("*") if "__pycache__" not in it.parts]
-    return [it for it in [*ROOT.iterdir(), *inside] if it.is_file() and it.suffix in TEXT and it.name != ".git"]
+    inside = [path for room in rooms for path in (ROOT / room).rglob("*") if "__pycache__" not in path.parts]
+    return [
+        path for path in [*ROOT.iterdir(), *inside] if path.is_file() and path.suffix in TEXT and path.name != ".git"
+    ]
 
 
 @pytest.mark.fault("DB15")
 def test_the_store_touches_its_files_through_sqlite_alone():
-    store = [it for it in sources() if name(it).startswith("batchq/store/") and it.name not in FILES]
+    store = [source for source in sources() if name(source).startswith("batchq/store/") and source.name not in FILES]
 
-    assert [where for it in store for where, line in lines(it) if BESIDE_SQLITE.search(line)] == []
+    assert [where for value in store for where, line in lines(value) if BESIDE_SQLITE.search(line)] == []
 
 
 def blind_excepts(source):
     """Handlers of every error that do not raise it again."""
     if not BLIND.search(source.read_text()):  # the search takes a hundredth of the time of a parse
         return []
-    handlers = (it for it in ast.walk(tree(source)) if isinstance(it, ast.ExceptHandler))
-    every = (it for it in handlers if it.type is None or getattr(it.type, "id", "") in {"Exception", "BaseException"})
-    return [it for it in every if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(it))]
+    handlers = (value for value in ast.walk(tree(source)) if isinstance(value, ast.ExceptHandler))
+    every = (
+        handler
+        for handler in handlers
+        if handler.type is None or getattr(handler.type, "id", "") in {"Exception", "BaseException"}
+    )
+    return [
+        value for value in every if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(value))
+    ]
 
 
 def test_a_blind_except_is_in_the_loop_or_has_a_reason():
     blind = [
-        (name(it), source_line)
-        for it in sources()
-        for handler in blind_excepts(it)
-        for source_line in [it.read_text().splitlines()[handler.lineno - 1]]
+        (name(source), source_line)
+        for source in sources()
+        for handler in blind_excepts(source)
+        for source_line in [source.read_text().splitlines()[handler.lineno - 1]]
     ]
 
     in_the_loop = [where for where, _ in blind if where == "batchq/engine/loop.py"]
-    silent = [it for it in blind if it[0] not in in_the_loop and not BLIND_WITH_REASON.search(it[1])]
+    silent = [pair for pair in blind if pair[0] not in in_the_loop and not BLIND_WITH_REASON.search(pair[1])]
 
     assert silent == []
     assert len(in_the_loop) <= 1
 
 
 def test_no_file_names_a_path_of_a_developers_machine():
-    assert [where for it in written_files() for where, line in lines(it) if A_DEVELOPERS_MACHINE.search(line)] == []
+    assert [where for path in written_files() for where, line in lines(path) if A_DEVELOPERS_MACHINE.search(line)] == []
 
 
 def test_tests_make_clients_of_docker_by_docker_api_alone():
     """Other clients ignore DOCKER_HOST, or use an API version that the engine no longer supports."""
-    tests = [it for it in (ROOT / "tests").rglob("*.py") if it.name != "docker_api.py"]
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if path.name != "docker_api.py"]
 
-    assert [where for it in tests for where, line in lines(it) if re.search(r"\bAPIClient[(]", line)] == []
+    assert [where for test in tests for where, line in lines(test) if re.search(r"\bAPIClient[(]", line)] == []

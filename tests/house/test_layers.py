@@ -10,17 +10,19 @@ from tests.house.rooms import ROOT, imports, module, sources
 def layered_modules():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
-    return {it for layer in layers for it in re.findall(r"[\w.]+", layer)}
+    return {value for layer in layers for value in re.findall(r"[\w.]+", layer)}
 
 
-def is_under(it, layers):
-    return any(it == layer or it.startswith(f"{layer}.") for layer in layers)
+def is_under(text, layers):
+    return any(text == layer or text.startswith(f"{layer}.") for layer in layers)
 
 
 def test_every_module_stands_on_a_layer():
     layers = layered_modules()
 
-    homeless = [module(it) for it in sources() if module(it) != "batchq" and not is_under(module(it), layers)]
+    homeless = [
+        module(source) for source in sources() if module(source) != "batchq" and not is_under(module(source), layers)
+    ]
 
     assert homeless == []
 

@@ -55,19 +55,19 @@ def test_no_package_has_more_lines_than_its_limit():
         lines["tests" if folders[0] == "tests" else "/".join(folders[:2])] += len(source.read_text().splitlines())
 
     assert lines.keys() == MAX_PACKAGE_LINES.keys()
-    assert {it: count for it, count in lines.items() if count > MAX_PACKAGE_LINES[it]} == {}
+    assert {line: count for line, count in lines.items() if count > MAX_PACKAGE_LINES[line]} == {}
 
 
 def test_every_file_has_at_most_400_lines():
     lengths = {name(source): len(source.read_text().splitlines()) for source in sources()}
 
-    assert {it: length for it, length in lengths.items() if length > MAX_FILE_LINES} == {}
+    assert {key: length for key, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
 def test_every_function_has_at_most_40_lines():
-    lengths = dict(it for source in sources() for it in lengths_of_functions(source))
+    lengths = dict(function for source in sources() for function in lengths_of_functions(source))
 
-    assert {it: length for it, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
+    assert {key: length for key, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
 
 
 def test_every_public_name_is_defined_in_one_module():

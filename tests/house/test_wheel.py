@@ -142,19 +142,19 @@ def test_the_wheel_has_the_models_of_aws_with_their_license(installed):
     folder = installed / "batchq" / "api" / "operations" / "aws_models"
     (licenses,) = installed.glob("*.dist-info/licenses")
 
-    assert {it.name for it in folder.iterdir()} == {"batch.json", "logs.json", "sagemaker.json", "NOTICE"}
+    assert {path.name for path in folder.iterdir()} == {"batch.json", "logs.json", "sagemaker.json", "NOTICE"}
     assert "Apache License" in (licenses / "api" / "operations" / "aws_models" / "LICENSE").read_text()
 
 
 @pytest.mark.exhaustive
 def test_the_wheel_has_one_top_level_package(installed):
-    assert [it.name for it in installed.iterdir() if it.suffix not in {".dist-info", ".data"}] == ["batchq"]
+    assert [path.name for path in installed.iterdir() if path.suffix not in {".dist-info", ".data"}] == ["batchq"]
 
 
 @pytest.mark.exhaustive
 def test_the_wheel_has_a_man_page_of_each_command_and_the_completions(installed):
     (data,) = installed.glob("*.data")
-    shared = {str(it.relative_to(data / "data" / "share")) for it in data.rglob("*") if it.is_file()}
+    shared = {str(path.relative_to(data / "data" / "share")) for path in data.rglob("*") if path.is_file()}
 
     assert shared == {
         "man/man1/batchq.1",

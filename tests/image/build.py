@@ -36,11 +36,11 @@ def ensure_base() -> None:
     with closing(docker.from_env(timeout=300)) as engine:
         if label_of(engine, BASE, LABEL) == content:
             return
-        library = [it for it in LIBRARY.rglob("*") if it.is_file() and UNUSED.isdisjoint(it.parts)]
-        binaries = [it for it in (*library, *modules_of_dependencies()) if ".so" in it.suffixes]
+        library = [path for path in LIBRARY.rglob("*") if path.is_file() and UNUSED.isdisjoint(path.parts)]
+        binaries = [dependency for dependency in (*library, *modules_of_dependencies()) if ".so" in dependency.suffixes]
         shared = shared_libraries([PYTHON, *binaries])
-        folders = ":".join(sorted({str(it.parent) for it in shared}))
-        copied = [(it, str(it)) for it in (PYTHON, *library, *shared)]
+        folders = ":".join(sorted({str(path.parent) for path in shared}))
+        copied = [(value, str(value)) for value in (PYTHON, *library, *shared)]
         links = [(Path("/usr/bin/python3"), str(PYTHON))]
         name, tag = BASE.split(":")
         changes = [f"ENV PATH=/bin:/usr/bin LD_LIBRARY_PATH={folders} LANG=C.UTF-8", f"LABEL {LABEL}={content}"]
@@ -51,7 +51,7 @@ def ensure_base() -> None:
 def modules_of_dependencies() -> Iterator[Path]:
     """The installed files of the packages that the wheels contain: the image needs the libraries that they load."""
     for name in dependencies(requires("batchq") or ()):
-        yield from (Path(it.locate()) for it in files(name) or ())
+        yield from (Path(path.locate()) for path in files(name) or ())
 
 
 def ensure_wheels() -> None:

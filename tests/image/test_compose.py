@@ -35,7 +35,7 @@ def images(docker_engine, tmp_path_factory):
         'CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/tmp"]',
     ]
     with closing(docker.from_env(timeout=300)) as engine:
-        files = [(binary, "bin/prometheus"), *((it, str(it)) for it in shared_libraries([binary]))]
+        files = [(binary, "bin/prometheus"), *((library, str(library)) for library in shared_libraries([binary]))]
         name, tag = PROMETHEUS.split(":")
         engine.api.import_image_from_data(file_system(engine, files), repository=name, tag=tag, changes=changes)
     return {"BATCHQ_IMAGE": build_image(built(folder), context), "PROMETHEUS_IMAGE": PROMETHEUS}
@@ -53,7 +53,7 @@ def compose(images, tmp_path):
     with reserved() as first, reserved() as second:
         ports = {"BATCHQ_PORT": first.getsockname()[1], "PROMETHEUS_PORT": second.getsockname()[1]}
     own = {"BATCHQ_DIR": folder, "METRICS_TOKEN": token, "DOCKER_GID": SOCKET.stat().st_gid, **ports}
-    variables = os.environ | images | {name: str(it) for name, it in own.items()}
+    variables = os.environ | images | {name: str(value) for name, value in own.items()}
 
     def run(*words, must_succeed=True):
         words = [*command, "--project-name", PROJECT, "--file", str(PACKAGING / "compose.yaml"), *words]
@@ -72,7 +72,7 @@ def test_prometheus_scrapes_the_server_of_the_compose_file(compose):
         query = ["wget", "-q", "-O", "-", "http://127.0.0.1:9090/api/v1/query?query=up"]
         ended = compose("exec", "-T", "prometheus", *query, must_succeed=False)
         found = json.loads(ended)["data"]["result"] if ended else []
-        return [it["value"][1] for it in found if it["metric"]["job"] == "batchq"] == ["1"]
+        return [value["value"][1] for value in found if value["metric"]["job"] == "batchq"] == ["1"]
 
     until(is_scraped)
     created = compose("exec", "-T", "batchq", "batchq", "key", "create", "--user", "amy")

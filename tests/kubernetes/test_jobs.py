@@ -76,7 +76,7 @@ async def test_one_of_two_containers_that_share_process_ids_gets_its_signal_alon
     await world.terminate_all(f"{job}.side")
 
     ended = {"0/app": None, "0/side": 7}
-    await world.wait_until(job, lambda it: {part.key: part.exit_code for part in it.attempt.containers} == ended)
+    await world.wait_until(job, lambda job: {part.key: part.exit_code for part in job.attempt.containers} == ended)
     await world.terminate(job, "enough")
     await world.wait_for(job, Status.FAILED, status_reason="enough")
 

@@ -29,7 +29,7 @@ GROUPS = {
 
 
 def documents(pattern="*.yaml"):
-    return [it for file in sorted(MANIFESTS.glob(pattern)) for it in yaml.safe_load_all(file.read_text())]
+    return [value for file in sorted(MANIFESTS.glob(pattern)) for value in yaml.safe_load_all(file.read_text())]
 
 
 def path_of(document, namespace=None):
@@ -92,28 +92,28 @@ async def test_the_rights_of_the_manifest_suffice_for_tasks_secrets_signals_and_
     async with on_cluster(cluster=access) as runtime:
         files = (TextFile(path="/etc/x", content="text"),)
         ready = Script(seconds=None, on_term=7, output=("ready",))
-        it = replace(part_of(new_tag(), "0/one", ready, beside=("two",), files=files), nodes=2)
+        container = replace(part_of(new_tag(), "0/one", ready, beside=("two",), files=files), nodes=2)
 
-        await until_started(runtime, it)
-        await wait_for_line(runtime, it.tag, "ready")
-        await runtime.signal_stop(it.tag)
+        await until_started(runtime, container)
+        await wait_for_line(runtime, container.tag, "ready")
+        await runtime.signal_stop(container.tag)
 
-        assert (await over(runtime, it.tag)).exit_code == 7
+        assert (await over(runtime, container.tag)).exit_code == 7
         assert (await runtime.identity()).id == found.id
 
 
-async def until_started(runtime, it):
+async def until_started(runtime, container):
     async with asyncio.timeout(60):
         while True:
             try:
-                await runtime.create(it)
-                return await runtime.start(it.tag)
+                await runtime.create(container)
+                return await runtime.start(container.tag)
             except RuntimeUnknown:
                 await asyncio.sleep(0.1)
 
 
 def test_the_server_of_the_manifest_starts_with_its_variables(monkeypatch):
-    (deployment,) = [it for it in documents() if it["kind"] == "Deployment"]
+    (deployment,) = [document for document in documents() if document["kind"] == "Deployment"]
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     for variable in container["env"]:
         monkeypatch.setenv(variable["name"], variable["value"])

@@ -49,7 +49,7 @@ async def test_pages_stay_at_the_end_or_at_the_beginning(logs, running, engine, 
         pages.append(await page(logs, stream, limit=2, backwards=backwards, position=positions[-1]))
         positions.append(pages[-1].start if backwards else pages[-1].end)
 
-    assert [messages(it) for it in pages] == found
+    assert [messages(other_page) for other_page in pages] == found
     assert positions[-1] == positions[-2]
 
 

@@ -53,7 +53,7 @@ BY_TIME = ["x0", "x1", "y0", "x2", "y1", "z0", "x3", "y2", "z1", "y3", "z2", "z3
 async def test_events_of_all_streams_are_sorted_by_time_for_any_page_size(logs, three, limit):
     pages = await search(logs, limit=limit)
 
-    stamps = [12 + int(it[1]) - "zyx".index(it[0]) for it in everything(pages)]
+    stamps = [12 + int(pair[1]) - "zyx".index(pair[0]) for pair in everything(pages)]
     assert stamps == sorted(stamps)
     assert sorted(everything(pages)) == sorted(BY_TIME)
     assert list(map(len, pages[:-1])) == [limit] * (11 // limit)
@@ -62,7 +62,7 @@ async def test_events_of_all_streams_are_sorted_by_time_for_any_page_size(logs, 
 async def test_only_named_streams_are_searched(logs, three):
     query = LogQuery(names=(three[2].name, three[0].name, three[0].name), span=Span())
 
-    assert set(everything(await search(logs, query, limit=3))) == {it for it in BY_TIME if it[0] in "xz"}
+    assert set(everything(await search(logs, query, limit=3))) == {pair for pair in BY_TIME if pair[0] in "xz"}
 
 
 async def test_an_unknown_named_stream_is_not_found(logs, three):
@@ -240,7 +240,7 @@ async def test_a_search_of_long_lines_yields_the_event_loop(logs, running, archi
 
     assert most <= SLICE_BYTES + 2 * 200_002
     assert [message[200_000:] for message in everything(pages[0])] == [
-        str(it) for it in range(1, 61) if set("17") & set(str(it))
+        str(index) for index in range(1, 61) if set("17") & set(str(index))
     ]
     assert len(pages[0]) > 2
 
@@ -306,8 +306,8 @@ MALFORMED = ['"', 'a "b', '"a"b', 'a"b"', '"a" -"', "'\"", '"\\']
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        *((it, "not supported by this server") for it in UNSUPPORTED),
-        *((it, "Invalid filter pattern") for it in MALFORMED),
+        *((value, "not supported by this server") for value in UNSUPPORTED),
+        *((value, "Invalid filter pattern") for value in MALFORMED),
     ],
 )
 def test_an_unsupported_or_malformed_pattern_is_refused_with_the_reason(pattern, why):

@@ -33,7 +33,7 @@ def array_differences(record: Record, job_id: str, array: Array, seen: JobObserv
     """As `leaf_differences`, for the parent of an array."""
     for reply in _replies(record, job_id):
         ends = _is_ending(record, job_id, reply) or any(
-            it.status == "FAILED" for child in array.children for it in _during(record.seen.get(child), reply)
+            job.status == "FAILED" for child in array.children for job in _during(record.seen.get(child), reply)
         )
         if reply.refused is not None and not ends and not _was(OVER, seen, reply):
             yield f"refused for no reason: {reply}"
@@ -43,15 +43,15 @@ def array_differences(record: Record, job_id: str, array: Array, seen: JobObserv
 
 def cancels_pause(record: Record, job_id: str, leaf: Leaf, seen: JobObservations, order: GrantedOrder) -> bool:
     """Whether a cancel finds the attempt pausing: the job may end with it, whatever its exit code."""
-    at_order = [seen.at(it) for it in range(order.sent, order.granted + 1)]
-    is_active = any(it is not None and it.status in ACTIVE for it in at_order)
-    begun = max((it.commit for it in seen.starts if it.commit <= order.granted), default=0)
-    pauses = [it for it in record.holds if it.kind == "pause" and it.holds and it.of in (job_id, leaf.parent)]
-    return is_active and any(begun <= it.granted <= order.granted for it in pauses)
+    at_order = [seen.at(index) for index in range(order.sent, order.granted + 1)]
+    is_active = any(job is not None and job.status in ACTIVE for job in at_order)
+    begun = max((start.commit for start in seen.starts if start.commit <= order.granted), default=0)
+    pauses = [hold for hold in record.holds if hold.kind == "pause" and hold.holds and hold.of in (job_id, leaf.parent)]
+    return is_active and any(begun <= pause.granted <= order.granted for pause in pauses)
 
 
 def _replies(record: Record, job_id: str) -> list[HoldReply]:
-    return [it for it in record.holds if it.of == job_id]
+    return [hold for hold in record.holds if hold.of == job_id]
 
 
 def _follows(reply: HoldReply, seen: JobObservations) -> bool:
@@ -67,7 +67,7 @@ def _may_refuse(record: Record, leaf: Leaf, seen: JobObservations, reply: HoldRe
     from that commit on (decision 0027).
     """
     before = seen.at(reply.sent)
-    failed = any(it.status == "FAILED" for other in leaf.after for it in _during(record.seen.get(other), reply))
+    failed = any(job.status == "FAILED" for other in leaf.after for job in _during(record.seen.get(other), reply))
     if before is None or failed or _was(OVER, seen, reply) or _is_ending(record, leaf.parent, reply):
         return True
     if reply.kind == "hold":
@@ -76,23 +76,23 @@ def _may_refuse(record: Record, leaf: Leaf, seen: JobObservations, reply: HoldRe
 
 
 def _is_ending(record: Record, job_id: str | None, reply: HoldReply) -> bool:
-    return any(it.of == job_id and it.granted <= reply.granted for it in record.orders)
+    return any(order.of == job_id and order.granted <= reply.granted for order in record.orders)
 
 
 def _during(seen: JobObservations | None, reply: HoldReply) -> list[Observation]:
     """The states of a job from the request to its reply."""
-    states = [] if seen is None else [seen.at(it) for it in range(reply.sent, reply.granted + 1)]
-    return [it for it in states if it is not None]
+    states = [] if seen is None else [seen.at(index) for index in range(reply.sent, reply.granted + 1)]
+    return [state for state in states if state is not None]
 
 
 def _was(statuses: set[str], seen: JobObservations, reply: HoldReply) -> bool:
-    return any(it.status in statuses for it in _during(seen, reply))
+    return any(job.status in statuses for job in _during(seen, reply))
 
 
 def _standing(record: Record, job_id: str, leaf: Leaf, commit: int) -> list[HoldReply]:
     """The holds of the job, and those of its array that had an effect, that stand before this commit."""
     stand: dict[str, HoldReply] = {}
-    for reply in (it for it in record.holds if it.of in (job_id, leaf.parent) and it.sent < commit):
+    for reply in (hold for hold in record.holds if hold.of in (job_id, leaf.parent) and hold.sent < commit):
         if reply.releases:
             stand.pop(reply.of, None)
             if _releases_children(record, reply):
@@ -109,27 +109,33 @@ def _has_effect(record: Record, reply: HoldReply) -> bool:
     if reply.of not in record.arrays:
         return True
     last = None
-    for it in _replies(record, reply.of):
-        if it is reply:
+    for other_reply in _replies(record, reply.of):
+        if other_reply is reply:
             break
-        if it.releases:
+        if other_reply.releases:
             last = None
-        elif it.holds:
-            last = "pause" if "pause" in (last, it.kind) else "hold"
+        elif other_reply.holds:
+            last = "pause" if "pause" in (last, other_reply.kind) else "hold"
     return last is None or (last == "hold" and reply.kind == "pause")
 
 
 def _releases_children(record: Record, reply: HoldReply) -> bool:
     """Whether a release of an array reaches its children: it does if the array is held."""
-    before = [it for it in _replies(record, reply.of) if it.granted <= reply.sent and it.refused is None]
+    before = [
+        other_reply
+        for other_reply in _replies(record, reply.of)
+        if other_reply.granted <= reply.sent and other_reply.refused is None
+    ]
     return reply.of in record.arrays and bool(before) and before[-1].holds
 
 
 def _paused_attempts(record: Record, job_id: str, leaf: Leaf, seen: JobObservations) -> Iterator[str]:
     """An attempt ends paused only if a pause of the job or of its array was requested before its end."""
-    ends = {attempt: it.commit for it in reversed(seen.observations) for attempt in it.paused}
+    ends = {
+        attempt: observation.commit for observation in reversed(seen.observations) for attempt in observation.paused
+    }
     for attempt, commit in ends.items():
-        pauses = [it for it in record.holds if it.kind == "pause" and it.of in (job_id, leaf.parent)]
+        pauses = [hold for hold in record.holds if hold.kind == "pause" and hold.of in (job_id, leaf.parent)]
         begun = seen.starts[attempt - 1].commit
-        if not any(it.sent < commit and (it.of != job_id or it.granted >= begun) for it in pauses):
+        if not any(pause.sent < commit and (pause.of != job_id or pause.granted >= begun) for pause in pauses):
             yield f"attempt {attempt} of {job_id} is paused, without a pause"

@@ -46,7 +46,7 @@ def ordered(order: GrantedOrder) -> End:
 def differences(record: Record) -> Iterator[str]:
     """Each rule that a job broke, in a line."""
     for refused in record.refused:
-        if not any(_never_exists(record, it, refused.commit) for it in refused.after):
+        if not any(_never_exists(record, value, refused.commit) for value in refused.after):
             yield f"refused for no reason: {refused}"
     for job_id in record.ids():
         if job_id not in record.seen:
@@ -86,7 +86,7 @@ def _leaf(record, job_id, leaf: Leaf, seen: JobObservations):
     yield from _attempts(record, job_id, leaf, seen)
     yield from leaf_differences(record, job_id, leaf, seen)
     yield from _shown_orders(job_id, _orders(record, job_id, leaf), seen)
-    if any(it.terminated and it.cancelled for it in seen.observations):
+    if any(observation.terminated and observation.cancelled for observation in seen.observations):
         yield f"{job_id} is cancelled and terminated"
 
 
@@ -95,7 +95,7 @@ def _shown_orders(job_id, granted: list[GrantedOrder], seen: JobObservations) ->
 
     A terminate that follows a terminate, and a cancel that follows any order, change nothing and are not shown.
     """
-    known = {(it.kind.upper(), it.user, it.reason) for it in granted}
+    known = {(record.kind.upper(), record.user, record.reason) for record in granted}
     shown: tuple[ShownOrder, ...] = ()
     for _, orders in seen.orders:
         if orders[: len(shown)] != shown:
@@ -120,22 +120,32 @@ def _shown_orders(job_id, granted: list[GrantedOrder], seen: JobObservations) ->
 
 def _orders(record, job_id, leaf) -> list[GrantedOrder]:
     """The requests that reach the job; a request to an unspawned child waits for the child."""
-    return [it for it in record.orders if it.of in (leaf.parent, job_id)]
+    return [order for order in record.orders if order.of in (leaf.parent, job_id)]
 
 
 def ends_of_leaf(record, job_id, leaf, seen) -> set[End]:
     orders = _orders(record, job_id, leaf)
-    own = [it for it in orders if it.of == job_id]
+    own = [order for order in orders if order.of == job_id]
     ends = {_fold(leaf, seen, orders, record)}
-    ends |= {_fold(leaf, seen, it, record) for it in _as_applied(leaf, orders, seen)}
+    ends |= {_fold(leaf, seen, value, record) for value in _as_applied(leaf, orders, seen)}
     for order in own:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
-            ends.add(_fold(leaf, seen, [it for it in orders if it != order], record))  # both in one unit of work
-    ends |= {ordered(it) for it in orders if it.kind == "cancel" and cancels_pause(record, job_id, leaf, seen, it)}
-    failed = [it for it in (record.seen[other].over for other in leaf.after if other in record.seen) if it is not None]
-    failed = [it for it in failed if it.status == "FAILED"]
-    if any(it.at == order.at or _born_to_both(seen, it, order) for it in failed for order in orders):
+            ends.add(
+                _fold(leaf, seen, [other_order for other_order in orders if other_order != order], record)
+            )  # both in one unit of work
+    ends |= {
+        ordered(order)
+        for order in orders
+        if order.kind == "cancel" and cancels_pause(record, job_id, leaf, seen, order)
+    }
+    failed = [
+        value
+        for value in (record.seen[other].over for other in leaf.after if other in record.seen)
+        if value is not None
+    ]
+    failed = [job for job in failed if job.status == "FAILED"]
+    if any(entry.at == order.at or _born_to_both(seen, entry, order) for entry in failed for order in orders):
         ends.add(End(status="FAILED", reason=DEPENDENT))
     return ends
 
@@ -146,16 +156,16 @@ def _as_applied(leaf, orders, seen) -> Iterator[list[GrantedOrder]]:
     An order in the instant in which the child ends may not have reached it.
     """
     for first in orders:
-        together = [it for it in orders if it.at == first.at]
-        if any(it.of == leaf.parent for it in together):
+        together = [order for order in orders if order.at == first.at]
+        if any(value.of == leaf.parent for value in together):
             for then in together:
-                applied = sorted(orders, key=lambda it: (it.at, it is not first, it is not then))
+                applied = sorted(orders, key=lambda order: (order.at, order is not first, order is not then))
                 yield from (_but_the_last(leaf, applied, number, seen) for number in range(len(applied) + 1))
 
 
 def _but_the_last(leaf, orders, number, seen) -> list[GrantedOrder]:
-    missed = [it for it in orders[number:] if it.of == leaf.parent and it.at == seen.over.at]
-    return [it for it in orders if it not in missed]
+    missed = [order for order in orders[number:] if order.of == leaf.parent and order.at == seen.over.at]
+    return [order for order in orders if order not in missed]
 
 
 def _born_to_both(seen, failed, order):
@@ -185,29 +195,30 @@ def _fold(leaf, seen, orders, record) -> End:
 def _under_way(seen, order) -> int:
     """The number of the attempt that was under way when the order was granted, 0 if none was."""
     observations = [seen.at(commit) for commit in range(order.sent, order.granted + 1)]
-    active = any(it is not None and it.status in ACTIVE for it in observations)
-    return len([it for it in seen.starts if it.commit <= order.granted]) if active else 0
+    active = any(observation is not None and observation.status in ACTIVE for observation in observations)
+    return len([start for start in seen.starts if start.commit <= order.granted]) if active else 0
 
 
 def _course(leaf, seen, record) -> End:
     """The end of a job without an order: its dependencies decide, then its own exits."""
     if any(
-        record.seen[it].over is None or record.seen[it].over.status == "FAILED" for it in _known(record, leaf.after)
+        record.seen[value].over is None or record.seen[value].over.status == "FAILED"
+        for value in _known(record, leaf.after)
     ):
         return End(status="FAILED", reason=DEPENDENT)
-    if any(it not in record.seen for it in leaf.after):
+    if any(value not in record.seen for value in leaf.after):
         return End(status="FAILED", reason=DEPENDENT)
     return End(status="SUCCEEDED" if _exits(leaf, seen)[-1] == 0 else "FAILED", reason=EXITED)
 
 
 def _known(record, job_ids):
-    return [it for it in job_ids if it in record.seen]
+    return [job_identifier for job_identifier in job_ids if job_identifier in record.seen]
 
 
 def _exits(leaf, seen) -> list[int]:
     """The exit codes of its attempts if it is not stopped; attempts that a pause ended do not count."""
     paused, exits = seen.last.paused, []
-    counted = (it for it in range(1, leaf.attempts + len(paused) + 1) if it not in paused)
+    counted = (index for index in range(1, leaf.attempts + len(paused) + 1) if index not in paused)
     for attempt in counted:
         exits.append(leaf.script(attempt)[1])
         if exits[-1] == 0 or (exits[-1] == 3 and leaf.stops_at_exit_3):
@@ -262,29 +273,31 @@ def _array(record, job_id, array: Array, seen: JobObservations):
     yield from _waits(record, job_id, array, seen)
     yield from _children(record, job_id, array, seen)
     yield from array_differences(record, job_id, array, seen)
-    yield from _shown_orders(job_id, [it for it in record.orders if it.of == job_id], seen)
+    yield from _shown_orders(job_id, [order for order in record.orders if order.of == job_id], seen)
 
 
 def ends_of_array(record, job_id, array, seen) -> set[End]:
-    orders = [it for it in record.orders if it.of == job_id]
-    kept = [it for it in orders if seen.at(it.sent) is None or seen.at(it.sent).status not in OVER]
+    orders = [order for order in record.orders if order.of == job_id]
+    kept = [order for order in orders if seen.at(order.sent) is None or seen.at(order.sent).status not in OVER]
     if seen.begun is None:
         return _ends_unbegun(record, array, seen, kept)
     ends = {_end_begun(record, array, kept)}
     for order in kept:
         if seen.over.commit <= order.granted:
-            ends.add(_end_begun(record, array, [it for it in kept if it != order]))  # both in one unit of work
+            ends.add(_end_begun(record, array, [value for value in kept if value != order]))  # both in one unit of work
     return ends
 
 
 def _ends_unbegun(record, array, seen, orders):
     ends = {ordered(orders[0])} if orders else set()
     failed = [
-        it for it in _known(record, array.after) if record.seen[it].over and record.seen[it].over.status == "FAILED"
+        value
+        for value in _known(record, array.after)
+        if record.seen[value].over and record.seen[value].over.status == "FAILED"
     ]
-    failed += [it for it in array.after if it not in record.seen]
-    failed += [it for it in array.begins_after if record.seen[it].begun is None]
-    if failed and not any(it.granted < seen.over.commit for it in orders):
+    failed += [value for value in array.after if value not in record.seen]
+    failed += [value for value in array.begins_after if record.seen[value].begun is None]
+    if failed and not any(order.granted < seen.over.commit for order in orders):
         ends.add(End(status="FAILED", reason=DEPENDENT))
     return ends
 
@@ -294,7 +307,7 @@ def _end_begun(record, array, orders) -> End:
         for order in orders:
             if order.kind == kind:
                 return ordered(order)
-    if any(record.seen[it].last.status == "FAILED" for it in _known(record, array.children)):
+    if any(record.seen[value].last.status == "FAILED" for value in _known(record, array.children)):
         return End(status="FAILED", reason=CHILD)
     return End(status="SUCCEEDED", reason=None)
 
@@ -314,15 +327,15 @@ def _waits(record, job_id, array, seen):
 
 
 def _children(record, job_id, array, seen):
-    children = [record.seen[it] for it in _known(record, array.children)]
+    children = [record.seen[value] for value in _known(record, array.children)]
     if seen.begun is None:
         if children:
             yield f"{job_id} never began, and has {len(children)} children"
         return
-    if any(it.observations[0].commit < seen.begun.commit for it in children):
+    if any(child.observations[0].commit < seen.begun.commit for child in children):
         yield f"{job_id} had children before it began"
-    if any(it.over is None or it.over.commit > seen.over.commit for it in children):
+    if any(child.over is None or child.over.commit > seen.over.commit for child in children):
         yield f"{job_id} was over before its children"
-    lines, true = dict(seen.last.counts), Counter(it.last.status for it in children)
+    lines, true = dict(seen.last.counts), Counter(child.last.status for child in children)
     if lines != dict(true):
         yield f"{job_id} counts {lines}, and it is {dict(true)}"

@@ -112,7 +112,7 @@ class JobObservations:
 
     def at(self, commit) -> Observation | None:
         """The job after so many commits; None before it existed."""
-        return next((it for it in reversed(self.observations) if it.commit <= commit), None)
+        return next((observation for observation in reversed(self.observations) if observation.commit <= commit), None)
 
     @property
     def last(self) -> Observation:
@@ -122,7 +122,9 @@ class JobObservations:
     def starts(self) -> list[Observation]:
         """The first observation of each attempt: it is STARTING."""
         return [
-            it for before, it in zip([None, *self.observations], self.observations, strict=False) if _starts(before, it)
+            value
+            for before, value in zip([None, *self.observations], self.observations, strict=False)
+            if _starts(before, value)
         ]
 
     @property
@@ -131,7 +133,7 @@ class JobObservations:
 
     @property
     def begun(self) -> Observation | None:
-        return next((it for it in self.observations if it.has_children), None)
+        return next((observation for observation in self.observations if observation.has_children), None)
 
 
 @dataclass(kw_only=True)
@@ -167,7 +169,9 @@ class CommitRecorder:
     def _observe(self, job):
         seen = self._record.seen[job.id]
         observations = seen.observations
-        orders = tuple((str(it.kind), it.user, it.reason) for it in job.stop_orders if it.kind != "PAUSE")
+        orders = tuple(
+            (str(order.kind), order.user, order.reason) for order in job.stop_orders if order.kind != "PAUSE"
+        )
         if orders != seen.orders_at(self.number):
             seen.orders.append((self.number, orders))
         observation = observation_of(job, self.number, self._clock())
@@ -192,8 +196,8 @@ def observation_of(job, commit, at):
         status=str(job.status),
         reason=job.status_reason,
         attempts=len(job.attempts),
-        exits=tuple(it.exit_code for it in job.attempts if not it.paused),
-        paused=tuple(it.number for it in job.attempts if it.paused),
+        exits=tuple(attempt.exit_code for attempt in job.attempts if not attempt.paused),
+        paused=tuple(attempt.number for attempt in job.attempts if attempt.paused),
         held=job.hold is not None,
         cancelled=job.is_cancelled,
         terminated=job.is_terminated,

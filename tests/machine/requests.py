@@ -108,7 +108,7 @@ plain = some.fixed_dictionaries(
         "large": some.booleans(),
     }
 )
-own = some.dictionaries(some.integers(0, LARGEST - 1), scripts, max_size=2).map(lambda it: tuple(it.items()))
+own = some.dictionaries(some.integers(0, LARGEST - 1), scripts, max_size=2).map(lambda value: tuple(value.items()))
 arrays = some.fixed_dictionaries(
     {
         "size": some.integers(2, LARGEST),
@@ -118,7 +118,7 @@ arrays = some.fixed_dictionaries(
     }
 )
 submits = some.one_of(
-    plain.map(lambda it: Submit(**it)), some.tuples(plain, arrays).map(lambda it: Submit(**it[0], **it[1]))
+    plain.map(lambda value: Submit(**value)), some.tuples(plain, arrays).map(lambda pair: Submit(**pair[0], **pair[1]))
 )
 orders = some.builds(
     Order,
@@ -143,5 +143,5 @@ steps = some.one_of(
     some.builds(Restart, away=seconds),
 )
 sequences = some.builds(
-    Sequence, steps=some.tuples(submits, some.lists(steps, max_size=14)).map(lambda it: (it[0], *it[1]))
+    Sequence, steps=some.tuples(submits, some.lists(steps, max_size=14)).map(lambda pair: (pair[0], *pair[1]))
 )

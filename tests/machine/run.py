@@ -120,11 +120,11 @@ class Runner:
 
     async def run_to_end(self) -> bool:
         """Whether every job finishes once it is released. Jobs that would run for ever are terminated once they run."""
-        for job_id in dict.fromkeys(it.of for it in self._record.holds if it.holds):
+        for job_id in dict.fromkeys(hold.of for hold in self._record.holds if hold.holds):
             await self._hold("release", job_id)
         for _ in range(MAX_WAITS):
             await self._world.sleep(10)
-            left = [it for it in self._record.ids() if not self._over(it)]
+            left = [identifier for identifier in self._record.ids() if not self._over(identifier)]
             if not left:
                 return True
             for job_id in filter(self._runs_forever, left):
@@ -134,8 +134,8 @@ class Runner:
     async def _submit(self, step):
         other = self._counterpart(step)
         size = step.size if other is None else len(self._record.arrays[other].children)
-        after = tuple(dict.fromkeys(self._with_names(it) for it in step.after)) if self._ids else ()
-        waits = [Dependency(job_id=it) for it in after]
+        after = tuple(dict.fromkeys(self._with_names(value) for value in step.after)) if self._ids else ()
+        waits = [Dependency(job_id=job_id) for job_id in after]
         if step.sequential and size is not None:
             waits.append(SEQUENTIAL)
         if other is not None:
@@ -166,12 +166,12 @@ class Runner:
         children = tuple(child_id(job_id, index) for index in range(size))
         begins_after = () if other is None else (other,)
         self._record.arrays[job_id] = Array(children=children, after=after, begins_after=begins_after)
-        for index, it in enumerate(children):
+        for index, child in enumerate(children):
             waits = [children[index - 1]] if step.sequential and index else []
             waits += [] if other is None else [child_id(other, index)]
             own = dict(step.own)
             scripts = (own[index],) if index in own else step.scripts
-            self._record.leaves[it] = _leaf(step, scripts, after=tuple(waits), parent=job_id)
+            self._record.leaves[child] = _leaf(step, scripts, after=tuple(waits), parent=job_id)
 
     def _counterpart(self, step):
         arrays = list(self._record.arrays)
@@ -242,12 +242,16 @@ def check(sequence: Sequence) -> None:
 
 def _lines(record):
     lines = [
-        (it.commit, 1, f"{it.at:8.2f}  {job_id} {_describe(it)}")
+        (observation.commit, 1, f"{observation.at:8.2f}  {job_id} {_describe(observation)}")
         for job_id, of in record.seen.items()
-        for it in of.observations
+        for observation in of.observations
     ]
-    lines += [(it.granted, 2, f"{it.at:8.2f}  {it.kind} {it.of}: {it.reason!r}") for it in record.orders]
-    lines += [(it.granted, 2, f"{it.at:8.2f}  {it.kind} {it.of}: {it.refused or 'done'}") for it in record.holds]
+    lines += [
+        (order.granted, 2, f"{order.at:8.2f}  {order.kind} {order.of}: {order.reason!r}") for order in record.orders
+    ]
+    lines += [
+        (hold.granted, 2, f"{hold.at:8.2f}  {hold.kind} {hold.of}: {hold.refused or 'done'}") for hold in record.holds
+    ]
     return [f"{commit:4} {line}" for commit, _, line in sorted(lines)]
 
 
@@ -266,6 +270,9 @@ def _describe(observation):
 
 def _with_names(record, lines):
     """The lines with the number of each job in place of its id, which differs in each run."""
-    names = {it: f"job-{number}" for number, it in enumerate(sorted(it for it in record.ids() if ":" not in it))}
+    names = {
+        identifier: f"job-{number}"
+        for number, identifier in enumerate(sorted(identifier for identifier in record.ids() if ":" not in identifier))
+    }
     ids = re.compile("|".join(names) or "$.")
-    return [ids.sub(lambda it: names[it[0]], line) for line in lines]
+    return [ids.sub(lambda pair: names[pair[0]], line) for line in lines]

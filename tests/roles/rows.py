@@ -71,17 +71,17 @@ def _stop(request: Callable[[Owned], Request]) -> Row:
     return _reach(request, changes=True, seen=(_describe, f'"statusReason":"{REASON}"'))
 
 
-def _describe(it: Owned) -> Request:
-    return batch("DescribeJobs", jobs=[it.job])
+def _describe(owned: Owned) -> Request:
+    return batch("DescribeJobs", jobs=[owned.job])
 
 
-def _definition(it: Owned) -> Request:
-    return batch("DescribeJobDefinitions", jobDefinitions=[it.ref])
+def _definition(owned: Owned) -> Request:
+    return batch("DescribeJobDefinitions", jobDefinitions=[owned.ref])
 
 
 def _tags(arn: Callable[[Owned], str], method: str = "GET", **more) -> Callable[[Owned], Request]:
     keys = "?tagKeys=k" if method == "DELETE" else ""
-    return lambda it: Request(path=f"/v1/tags/{arn(it)}{keys}", method=method, **more)
+    return lambda owned: Request(path=f"/v1/tags/{arn(owned)}{keys}", method=method, **more)
 
 
 def _shared(operation: str, cells: Cells = ALL, **members) -> Row:
@@ -96,7 +96,7 @@ def _native(path: str, cells: Cells, **body) -> Row:
 def _webhook(operation: str, cells: Cells = REACH, **members) -> Row:
     return Row(
         cells=cells,
-        request=lambda it: Request(path=f"/v1/batchq/{operation}", body={"webhook": it.job} | members),
+        request=lambda owned: Request(path=f"/v1/batchq/{operation}", body={"webhook": owned.job} | members),
         kind="webhook",
         changes=operation != "testwebhook",
     )
@@ -107,11 +107,11 @@ def _found(members) -> Request:
 
 
 def _get(part: str, kind: str = "fresh") -> Row:
-    return _reach(lambda it: Request(path=f"/v1/batchq/jobs/{it.job}{part}", method="GET"), kind)
+    return _reach(lambda owned: Request(path=f"/v1/batchq/jobs/{owned.job}{part}", method="GET"), kind)
 
 
 def _changed(path: str) -> Callable[[Owned], Request]:
-    return lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/{path}", body={})
+    return lambda owned: Request(path=f"/v1/batchq/jobs/{owned.job}/{path}", body={})
 
 
 def _training(path: str, **more) -> Request:
@@ -119,13 +119,15 @@ def _training(path: str, **more) -> Request:
 
 
 def _get_training(part: str, kind: str = "fresh") -> Row:
-    return _reach(lambda it: _training(f"/{it.job}{part}", method="GET"), kind)
+    return _reach(lambda owned: _training(f"/{owned.job}{part}", method="GET"), kind)
 
 
 def _modelarts(part: str = "", method: str = "GET", kind: str = "fresh", **more) -> Row:
     body = more.pop("body", None)
     return _reach(
-        lambda it: Request(path=f"{MODELARTS}/training-jobs/{it.job}{part}", method=method, body=body), kind, **more
+        lambda owned: Request(path=f"{MODELARTS}/training-jobs/{owned.job}{part}", method=method, body=body),
+        kind,
+        **more,
     )
 
 
@@ -133,18 +135,18 @@ def _open_modelarts(part: str, method: str = "GET", body=None) -> Row:
     return Row(cells=ALL, request=lambda _: Request(path=f"{MODELARTS}/{part}", method=method, body=body))
 
 
-def _described(it: Owned) -> Request:
-    return sagemaker("DescribeTrainingJob", TrainingJobName=it.job)
+def _described(owned: Owned) -> Request:
+    return sagemaker("DescribeTrainingJob", TrainingJobName=owned.job)
 
 
 def _sagemaker(operation: str, **more) -> Row:
-    return _reach(lambda it: sagemaker(operation, TrainingJobName=it.job), "sagemaker", **more)
+    return _reach(lambda owned: sagemaker(operation, TrainingJobName=owned.job), "sagemaker", **more)
 
 
 def _sagemaker_log(operation: str) -> Row:
     """Streams, or events of streams, by the name of a job that has run."""
     group = "/aws/sagemaker/TrainingJobs"
-    return _reach(lambda it: logs(operation, logGroupName=group, logStreamNamePrefix=f"{it.job}/"), "trained")
+    return _reach(lambda owned: logs(operation, logGroupName=group, logStreamNamePrefix=f"{owned.job}/"), "trained")
 
 
 def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> Row:
@@ -152,18 +154,18 @@ def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> R
 
 
 def _log(operation: str, members: Callable[[Owned], Mapping[str, object]], **more) -> Row:
-    return _reach(lambda it: logs(operation, logGroupName="/aws/batch/job", **members(it)), "ran", **more)
+    return _reach(lambda owned: logs(operation, logGroupName="/aws/batch/job", **members(owned)), "ran", **more)
 
 
-def _submit(it: Owned, **members) -> Request:
+def _submit(owned: Owned, **members) -> Request:
     return batch("SubmitJob", jobName="a-job", jobQueue="still", jobDefinition="everybodys", **members)
 
 
 def _stopping(path: str) -> Row:
-    return _stop(lambda it: Request(path=f"/v1/batchq/{path}", body={"jobs": [it.job], "reason": REASON}))
+    return _stop(lambda owned: Request(path=f"/v1/batchq/{path}", body={"jobs": [owned.job], "reason": REASON}))
 
 
-_job_arn, _definition_arn = (lambda it: it.job_arn), (lambda it: it.definition_arn)
+_job_arn, _definition_arn = (lambda owned: owned.job_arn), (lambda owned: owned.definition_arn)
 _queue_arn = lambda _: quote(f"{ARN}job-queue/still", safe="")  # noqa: E731 - beside its two brothers
 _PEOPLE_ROWS = {
     "CreateAccount": SHARED,
@@ -186,8 +188,8 @@ _GROUND_ROWS = [verb + kind for kind in _KINDS for verb in ("Create", "Update", 
 # By the operation, and what of it, where several rows are of one.
 ROWS: Mapping[tuple[str, str], Row] = {
     ("DescribeJobs", ""): _reach(_describe),
-    ("DescribeJobs", "of an array"): _reach(lambda it: batch("DescribeJobs", jobs=[f"{it.job}:1"]), "array"),
-    ("DescribeJobs", "of a gang"): _reach(lambda it: batch("DescribeJobs", jobs=[f"{it.job}#1"]), "gang"),
+    ("DescribeJobs", "of an array"): _reach(lambda owned: batch("DescribeJobs", jobs=[f"{owned.job}:1"]), "array"),
+    ("DescribeJobs", "of a gang"): _reach(lambda owned: batch("DescribeJobs", jobs=[f"{owned.job}#1"]), "gang"),
     ("ListJobs", ""): _listed("ListJobs", jobQueue="front", jobStatus="RUNNABLE", kind="first"),
     ("ListJobs", "by name"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "JOB_NAME", "values": ["A*"]}]
@@ -195,58 +197,63 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListJobs", "by age"): _listed(
         "ListJobs", jobQueue="front", kind="first", filters=[{"name": "AFTER_CREATED_AT", "values": ["1"]}]
     ),
-    ("ListJobs", "of an array"): _reach(lambda it: batch("ListJobs", arrayJobId=it.job, jobStatus="RUNNABLE"), "array"),
+    ("ListJobs", "of an array"): _reach(
+        lambda owned: batch("ListJobs", arrayJobId=owned.job, jobStatus="RUNNABLE"), "array"
+    ),
     ("ListJobs", "of a gang"): _reach(
-        lambda it: batch("ListJobs", multiNodeJobId=it.job, jobStatus="RUNNABLE"), "gang"
+        lambda owned: batch("ListJobs", multiNodeJobId=owned.job, jobStatus="RUNNABLE"), "gang"
     ),
     ("ListGroups", ""): Row(
         cells=REACH,
         request=lambda _: Request(path="/v1/batchq/listgroups", body={}),
         kind="grouped",
-        revealed=lambda it: f'"{it.job}"',
+        revealed=lambda owned: f'"{owned.job}"',
     ),
     ("ListMachines", ""): Row(
         cells=REACH,
         request=lambda _: Request(path="/v1/batchq/listmachines", body={"maxJobs": 20}),
         kind="running",
-        revealed=lambda it: f'"{it.job}"',
+        revealed=lambda owned: f'"{owned.job}"',
     ),
     ("SubmitJob", "of a definition"): _use(
-        lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.definition)
+        lambda owned: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=owned.definition)
     ),
     ("SubmitJob", "of a revision"): _use(
-        lambda it: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=it.ref)
+        lambda owned: batch("SubmitJob", jobName="x", jobQueue="still", jobDefinition=owned.ref)
     ),
-    ("SubmitJob", "after a job"): _reach(lambda it: _submit(it, dependsOn=[{"jobId": it.job}])),
-    ("SubmitJob", "after a child"): _reach(lambda it: _submit(it, dependsOn=[{"jobId": f"{it.job}:1"}]), "array"),
+    ("SubmitJob", "after a job"): _reach(lambda owned: _submit(owned, dependsOn=[{"jobId": owned.job}])),
+    ("SubmitJob", "after a child"): _reach(
+        lambda owned: _submit(owned, dependsOn=[{"jobId": f"{owned.job}:1"}]), "array"
+    ),
     ("SubmitJob", "beside an array"): _reach(
-        lambda it: _submit(it, arrayProperties={"size": 2}, dependsOn=[{"jobId": it.job, "type": "N_TO_N"}]), "array"
+        lambda owned: _submit(owned, arrayProperties={"size": 2}, dependsOn=[{"jobId": owned.job, "type": "N_TO_N"}]),
+        "array",
     ),
-    ("CancelJob", ""): _stop(lambda it: batch("CancelJob", jobId=it.job, reason=REASON)),
-    ("CancelJobs", ""): _stop(lambda it: batch("CancelJobs", jobs=[it.job], reason=REASON)),
-    ("TerminateJob", ""): _stop(lambda it: batch("TerminateJob", jobId=it.job, reason=REASON)),
-    ("TerminateJobs", ""): _stop(lambda it: batch("TerminateJobs", jobs=[it.job], reason=REASON)),
+    ("CancelJob", ""): _stop(lambda owned: batch("CancelJob", jobId=owned.job, reason=REASON)),
+    ("CancelJobs", ""): _stop(lambda owned: batch("CancelJobs", jobs=[owned.job], reason=REASON)),
+    ("TerminateJob", ""): _stop(lambda owned: batch("TerminateJob", jobId=owned.job, reason=REASON)),
+    ("TerminateJobs", ""): _stop(lambda owned: batch("TerminateJobs", jobs=[owned.job], reason=REASON)),
     ("CancelJobsByFilter", ""): _stopping("canceljobs"),
     ("TerminateJobsByFilter", ""): _stopping("terminatejobs"),
     ("RegisterJobDefinition", ""): Row(
         cells=NAME,
-        request=lambda it: batch(
-            "RegisterJobDefinition", jobDefinitionName=it.definition, type="container", containerProperties=PLAIN
+        request=lambda owned: batch(
+            "RegisterJobDefinition", jobDefinitionName=owned.definition, type="container", containerProperties=PLAIN
         ),
-        revealed=lambda it: f'"jobDefinitionName":"{it.definition}"',
+        revealed=lambda owned: f'"jobDefinitionName":"{owned.definition}"',
     ),
     ("DeregisterJobDefinition", ""): Row(
         cells=CHANGE,
-        request=lambda it: batch("DeregisterJobDefinition", jobDefinition=it.ref),
+        request=lambda owned: batch("DeregisterJobDefinition", jobDefinition=owned.ref),
         changes=True,
         seen=(_definition, '"status":"INACTIVE"'),
     ),
     ("DescribeJobDefinitions", ""): _use(_definition),
     ("DescribeJobDefinitions", "by name"): _use(
-        lambda it: batch("DescribeJobDefinitions", jobDefinitionName=it.definition)
+        lambda owned: batch("DescribeJobDefinitions", jobDefinitionName=owned.definition)
     ),
     ("DescribeJobDefinitions", "all"): _listed(
-        "DescribeJobDefinitions", cells=USE, of=lambda it: f'"{it.definition}"', status="ACTIVE"
+        "DescribeJobDefinitions", cells=USE, of=lambda owned: f'"{owned.definition}"', status="ACTIVE"
     ),
     ("GetJobQueueSnapshot", ""): _listed("GetJobQueueSnapshot", jobQueue="front", kind="first"),
     ("ListJobsByConsumableResource", ""): _listed(
@@ -275,14 +282,18 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListTagsForResource", "of a job"): _reach(_tags(_job_arn)),
     ("ListTagsForResource", "of a definition"): _use(_tags(_definition_arn)),
     ("ListTagsForResource", "of a queue"): Row(cells=ALL, request=_tags(_queue_arn)),
-    ("GetLogEvents", ""): _log("GetLogEvents", lambda it: {"logStreamName": it.stream}),
-    ("FilterLogEvents", "by name"): _log("FilterLogEvents", lambda it: {"logStreamNames": [it.stream]}),
-    ("FilterLogEvents", "by prefix"): _log("FilterLogEvents", lambda it: {"logStreamNamePrefix": it.definition}),
-    ("FilterLogEvents", "all"): _log("FilterLogEvents", lambda _: {}, revealed=lambda it: it.stream),
-    ("DescribeLogStreams", "by prefix"): _log("DescribeLogStreams", lambda it: {"logStreamNamePrefix": it.stream}),
-    ("DescribeLogStreams", "all"): _log("DescribeLogStreams", lambda _: {}, revealed=lambda it: it.stream),
+    ("GetLogEvents", ""): _log("GetLogEvents", lambda owned: {"logStreamName": owned.stream}),
+    ("FilterLogEvents", "by name"): _log("FilterLogEvents", lambda owned: {"logStreamNames": [owned.stream]}),
+    ("FilterLogEvents", "by prefix"): _log("FilterLogEvents", lambda owned: {"logStreamNamePrefix": owned.definition}),
+    ("FilterLogEvents", "all"): _log("FilterLogEvents", lambda _: {}, revealed=lambda owned: owned.stream),
+    ("DescribeLogStreams", "by prefix"): _log(
+        "DescribeLogStreams", lambda owned: {"logStreamNamePrefix": owned.stream}
+    ),
+    ("DescribeLogStreams", "all"): _log("DescribeLogStreams", lambda _: {}, revealed=lambda owned: owned.stream),
     ("DescribeLogStreams", "newest"): _log(
-        "DescribeLogStreams", lambda _: {"orderBy": "LastEventTime", "descending": True}, revealed=lambda it: it.stream
+        "DescribeLogStreams",
+        lambda _: {"orderBy": "LastEventTime", "descending": True},
+        revealed=lambda owned: owned.stream,
     ),
     ("DescribeLogStreams", "of a training job"): _sagemaker_log("DescribeLogStreams"),
     ("FilterLogEvents", "of a training job"): _sagemaker_log("FilterLogEvents"),
@@ -292,19 +303,24 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("GetJobLog", ""): _get("/log", "ran"),
     ("ExecJob", ""): _get("/exec"),
     ("ListEvents", "all"): _reach(
-        lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"), "ran", revealed=lambda it: it.job
+        lambda _: Request(path="/v1/batchq/events?after=0&limit=1000", method="GET"),
+        "ran",
+        revealed=lambda owned: owned.job,
     ),
     ("ListEvents", "of a job"): _reach(
-        lambda it: Request(path=f"/v1/batchq/events?after=0&jobs={it.job}", method="GET"), revealed=lambda it: it.job
+        lambda owned: Request(path=f"/v1/batchq/events?after=0&jobs={owned.job}", method="GET"),
+        revealed=lambda owned: owned.job,
     ),
     ("SearchJobs", ""): _search("still", {}),
-    ("SearchJobs", "by id"): _reach(lambda it: _found({"jobs": [it.job]})),
-    ("SearchJobs", "by the beginning of an id"): _reach(lambda it: _found({"idPrefix": it.job[:13]})),
+    ("SearchJobs", "by id"): _reach(lambda owned: _found({"jobs": [owned.job]})),
+    ("SearchJobs", "by the beginning of an id"): _reach(lambda owned: _found({"idPrefix": owned.job[:13]})),
     ("SearchJobs", "by name and definition"): _reach(
-        lambda it: _found({"jobNames": ["*-JOB"], "jobDefinitions": [it.definition]})
+        lambda owned: _found({"jobNames": ["*-JOB"], "jobDefinitions": [owned.definition]})
     ),
-    ("SearchJobs", "of an array"): _reach(lambda it: _found({"parentId": it.job}), "array"),
-    ("SearchJobs", "with children"): _search("still", {"children": True}, kind="array", of=lambda it: f"{it.job}:1"),
+    ("SearchJobs", "of an array"): _reach(lambda owned: _found({"parentId": owned.job}), "array"),
+    ("SearchJobs", "with children"): _search(
+        "still", {"children": True}, kind="array", of=lambda owned: f"{owned.job}:1"
+    ),
     ("SearchJobs", "by end"): _search("default", {"orderBy": "ENDED"}, kind="ran"),
     ("ExplainJob", ""): _get("/why"),
     ("ExplainJob", "of a child"): _get(":1/why", "array"),
@@ -324,7 +340,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
         cells=REACH,
         request=lambda _: Request(path="/v1/batchq/listwebhooks", body={}),
         kind="webhook",
-        revealed=lambda it: f'"{it.job}"',
+        revealed=lambda owned: f'"{owned.job}"',
     ),
     ("UpdateWebhook", "state"): _webhook("updatewebhook", enabled=False),
     ("UpdateWebhook", "secret"): _webhook("updatewebhook", cells=OWN, rotateSecret=True),
@@ -334,10 +350,10 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
     ("GetOverview", ""): _native("overview", ALL),
     ("GetActivity", ""): _native("activity", ALL),
-    ("ListAudit", "of a job"): _reach(lambda it: Request(path="/v1/batchq/listaudit", body={"job": it.job})),
+    ("ListAudit", "of a job"): _reach(lambda owned: Request(path="/v1/batchq/listaudit", body={"job": owned.job})),
     ("ListAudit", "all"): _reach(
         lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),
-        revealed=lambda it: it.job,
+        revealed=lambda owned: owned.job,
     ),
     **{
         (name, ""): _reach(_changed(name.removesuffix("Job").lower()), changes=True)
@@ -346,7 +362,7 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ListCheckpoints", ""): _get("/checkpoints"),
     ("RequestCheckpoint", ""): _reach(_changed("checkpoints")),
     ("DeleteCheckpoint", ""): _reach(
-        lambda it: Request(path=f"/v1/batchq/jobs/{it.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE")
+        lambda owned: Request(path=f"/v1/batchq/jobs/{owned.job}/checkpoints/ckpt_{'0' * 12}", method="DELETE")
     ),
     ("DrainQueue", ""): _native("drainqueue", SHARED, queue="front", drained=False),
     ("ForceFail", ""): _native(f"jobs/{'0' * 8}-0000-4000-8000-{'0' * 12}/forcefail", DATA),
@@ -357,19 +373,25 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ),
     ("GetTrainingJob", ""): _get_training(""),
     ("GetTrainingJob", "of an array"): _get_training(":1", "array"),
-    ("ListTrainingJobs", ""): _reach(lambda _: _training("?limit=100", method="GET"), revealed=lambda it: it.job),
+    ("ListTrainingJobs", ""): _reach(lambda _: _training("?limit=100", method="GET"), revealed=lambda owned: owned.job),
     ("ListTrainingCheckpoints", ""): _get_training("/checkpoints"),
     ("GetTrainingCheckpoint", ""): _get_training("/checkpoints/ckpt_0"),
-    ("CreateTrainingCheckpoint", ""): _reach(lambda it: _training(f"/{it.job}/checkpoints", body={})),
-    ("DeleteTrainingCheckpoint", ""): _reach(lambda it: _training(f"/{it.job}/checkpoints/ckpt_0", method="DELETE")),
-    ("PauseTrainingJob", ""): _reach(lambda it: _training(f"/{it.job}/pause", body={"reason": REASON}), changes=True),
-    ("ResumeTrainingJob", ""): _reach(lambda it: _training(f"/{it.job}/resume", body={}), changes=True),
+    ("CreateTrainingCheckpoint", ""): _reach(lambda owned: _training(f"/{owned.job}/checkpoints", body={})),
+    ("DeleteTrainingCheckpoint", ""): _reach(
+        lambda owned: _training(f"/{owned.job}/checkpoints/ckpt_0", method="DELETE")
+    ),
+    ("PauseTrainingJob", ""): _reach(
+        lambda owned: _training(f"/{owned.job}/pause", body={"reason": REASON}), changes=True
+    ),
+    ("ResumeTrainingJob", ""): _reach(lambda owned: _training(f"/{owned.job}/resume", body={}), changes=True),
     ("SageMaker.CreateTrainingJob", ""): Row(
-        cells=ALL, request=lambda it: sagemaker("CreateTrainingJob", **training_job(it.job))
+        cells=ALL, request=lambda owned: sagemaker("CreateTrainingJob", **training_job(owned.job))
     ),
     ("SageMaker.DescribeTrainingJob", ""): _sagemaker("DescribeTrainingJob"),
     ("SageMaker.ListTrainingJobs", ""): _reach(
-        lambda it: sagemaker("ListTrainingJobs", NameContains=it.job), "sagemaker", revealed=lambda it: it.job
+        lambda owned: sagemaker("ListTrainingJobs", NameContains=owned.job),
+        "sagemaker",
+        revealed=lambda owned: owned.job,
     ),
     ("SageMaker.StopTrainingJob", ""): _sagemaker(
         "StopTrainingJob", changes=True, seen=(_described, '"TrainingJobStatus":"Stopped"')
@@ -391,12 +413,12 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("ModelArts.ListTrainingJobs", ""): _reach(
         lambda _: Request(path=f"{MODELARTS}/training-job-searches", body={"limit": 50}),
         "modelarts",
-        revealed=lambda it: it.job,
+        revealed=lambda owned: owned.job,
     ),
     ("ModelArts.ListTrainingJobEvents", ""): _modelarts("/events"),
     ("ModelArts.ListTrainingJobStages", ""): _modelarts("/stages"),
     ("ModelArts.ShowTrainingJobLogsPreview", ""): _modelarts("/tasks/worker-0/logs/preview", kind="ran"),
     ("ModelArts.ShowTrainingJobFlavors", ""): _open_modelarts("training-job-flavors"),
     ("ModelArts.ShowTrainingJobEngines", ""): _open_modelarts("training-job-engines"),
-    ("CancelTrainingJob", ""): _stop(lambda it: _training(f"/{it.job}/cancel", body={"reason": REASON})),
+    ("CancelTrainingJob", ""): _stop(lambda owned: _training(f"/{owned.job}/cancel", body={"reason": REASON})),
 }

@@ -32,7 +32,7 @@ def failed(resources):
 
 def authors_of(server, job):
     (found,) = server.do("amy", "DescribeJobs", jobs=[job])["jobs"]
-    return [it["user"] for it in found["batchq"].get("authors", ())]
+    return [author["user"] for author in found["batchq"].get("authors", ())]
 
 
 def page(visitors, user, name, *, form=(), query=""):
@@ -129,7 +129,7 @@ def test_an_equal_definition_of_another_user_is_not_used(server, visitors, shell
 
     _, ref = created("first")
     (first,) = server.do("amy", "DescribeJobDefinitions", jobDefinitions=[ref])["jobDefinitions"]
-    members = {it: first[it] for it in ("jobDefinitionName", "type", "containerProperties")}
+    members = {other_name: first[other_name] for other_name in ("jobDefinitionName", "type", "containerProperties")}
     server.do("oda", "RegisterJobDefinition", **members)
 
     job, used = created("second")
@@ -143,7 +143,7 @@ def test_an_equal_definition_of_another_user_is_not_used(server, visitors, shell
 def test_a_revision_that_an_operator_registers_in_an_admins_name_is_the_operators(server, resources):
     name = resources.defined("amy")
     content = server.do("amy", "DescribeJobDefinitions", jobDefinitionName=name)["jobDefinitions"][0]
-    members = {it: content[it] for it in ("jobDefinitionName", "type", "containerProperties")}
+    members = {name: content[name] for name in ("jobDefinitionName", "type", "containerProperties")}
 
     server.do("oda", "RegisterJobDefinition", **members)
 

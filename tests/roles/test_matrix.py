@@ -29,8 +29,8 @@ def outcome(server, resources, who, row, owner, *, missing):
 
 
 def response_for_missing(server, who, row):
-    it = absent()
-    return server.send(who, row.request(it)), it
+    spec = absent()
+    return server.send(who, row.request(spec)), spec
 
 
 def compared(answer, owned, other, unknown, *, changes):
@@ -64,7 +64,7 @@ def public_definition(server, resources):
 
 
 @pytest.mark.fault("SE08")
-@pytest.mark.parametrize("name", ROWS, ids=lambda it: " ".join(filter(None, it)))
+@pytest.mark.parametrize("name", ROWS, ids=lambda value: " ".join(filter(None, value)))
 @pytest.mark.usefixtures("public_definition")
 def test_each_role_has_exactly_its_permissions_and_hidden_resources_do_not_exist(server, resources, name):
     row = ROWS[name]
@@ -83,10 +83,10 @@ def test_unknown_operations_are_refused_to_all_identically(server, name):
 def test_every_operation_has_a_row(server):
     paths = server.send("ada", Request(path="/openapi.json", method="GET")).content["paths"]
     native = {
-        it["operationId"]
+        way["operationId"]
         for path, ways in paths.items()
         if "/batchq/" in path or path.startswith("/v2/") or "SageMaker." in path
-        for it in ways.values()
+        for way in ways.values()
     }
     root = paths["/"]["get"]["operationId"]
 

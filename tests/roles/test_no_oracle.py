@@ -37,7 +37,7 @@ def test_a_queue_that_an_account_may_not_use_is_as_if_it_did_not_exist(server, o
 
 @pytest.mark.usefixtures("resources")
 def test_a_user_of_one_queue_sees_that_one_only(server):
-    assert [it["jobQueueName"] for it in server.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
+    assert [queue["jobQueueName"] for queue in server.do("zoe", "DescribeJobQueues")["jobQueues"]] == ["still"]
     assert server.send("zoe", batch("ListJobs", jobQueue="still")).status == 200
 
 
@@ -47,8 +47,8 @@ def test_the_name_of_a_hidden_training_job_is_free(server, resources):
 
     answers = [server.send(who, sagemaker("CreateTrainingJob", **training_job(name))) for who in ("ada", "eve", "eve")]
 
-    assert [it.status for it in answers] == [400, 200, 400]
-    assert [it.content.get("__type") for it in answers] == ["ResourceInUse", None, "ResourceInUse"]
+    assert [answer.status for answer in answers] == [400, 200, 400]
+    assert [answer.content.get("__type") for answer in answers] == ["ResourceInUse", None, "ResourceInUse"]
 
 
 @pytest.mark.fault("SE08")
@@ -61,7 +61,7 @@ def test_an_operator_finds_the_newest_training_job_of_a_name_and_a_user_the_own_
     described = {
         who: server.send(who, sagemaker("DescribeTrainingJob", TrainingJobName=name)).content for who in ("ada", "eve")
     }
-    assert {who: it["TrainingJobStatus"] for who, it in described.items()} == {"ada": "InProgress", "eve": "Stopped"}
+    assert {who: job["TrainingJobStatus"] for who, job in described.items()} == {"ada": "InProgress", "eve": "Stopped"}
 
 
 @pytest.mark.fault("SE08")
@@ -119,7 +119,7 @@ def test_pages_are_full_of_visible_jobs_among_many_hidden_ones(server, resources
     first = server.do("cy", "ListJobs", **fields)
     rest = server.do("cy", "ListJobs", **fields, nextToken=first["nextToken"])
 
-    listed = [it["jobId"] for page in (first, rest) for it in page["jobSummaryList"]]
+    listed = [job["jobId"] for page in (first, rest) for job in page["jobSummaryList"]]
     assert listed[:3] == own[::-1]
     assert len(first["jobSummaryList"]) == 2
 
@@ -132,9 +132,9 @@ def test_a_job_shows_its_owner_and_children_have_that_of_their_array(server, res
     array = resources.kept("cy", "array").job
     fields = [batch("DescribeJobs", jobs=[f"{array}:0"]), batch("ListJobs", arrayJobId=array, jobStatus="RUNNABLE")]
 
-    (job,), children = (next(iter(server.send("cora", it).content.values())) for it in fields)
+    (job,), children = (next(iter(server.send("cora", field).content.values())) for field in fields)
 
-    assert [it["batchq"] for it in (job, *children)] == [{"user": "cy", "account": "team"}] * 3
+    assert [child["batchq"] for child in (job, *children)] == [{"user": "cy", "account": "team"}] * 3
 
 
 def test_a_refused_training_job_names_the_uri_and_no_path_of_the_server(tmp_path):

@@ -154,9 +154,11 @@ def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(reso
             return "X" if visitors.send(who, name, row, absent())[0] == 403 else "D"
         make = getattr(resources, row.kind) if row.changes else lambda owner: resources.kept(owner, row.kind)
         owned = [make(owner or who) for owner in WHOSE.values()]
-        answers = [(it, visitors.send(who, name, row, it)) for it in owned]
+        answers = [(value, visitors.send(who, name, row, value)) for value in owned]
         if row.lists:
-            return "".join("D" if f'href="/ui/jobs/{it.job}"'.encode() in answer[2] else "H" for it, answer in answers)
+            return "".join(
+                "D" if f'href="/ui/jobs/{value.job}"'.encode() in answer[2] else "H" for value, answer in answers
+            )
         return "".join(letter(answer, missing(who)) for _, answer in answers)
 
     assert {who: cell(who) for who in row.cells} == row.cells
@@ -173,7 +175,11 @@ def test_find_finds_no_hidden_job(resources, visitors):
 
 
 def test_every_page_has_a_row():
-    names = {f"{it.method} {REGEX.sub('', it.path.removeprefix(UI))}" for table in TABLES for it in table.operations}
+    names = {
+        f"{operation.method} {REGEX.sub('', operation.path.removeprefix(UI))}"
+        for table in TABLES
+        for operation in table.operations
+    }
 
     assert names - ROWS.keys() - WITHOUT_ROW == set()
     assert ROWS.keys() - names == set()

@@ -24,10 +24,10 @@ pytestmark = needs_root
 # Users that every Debian has, with the roles of the matrix.
 UIDS = {"daemon": 1, "bin": 2, "sys": 3, "games": 5, "man": 6}
 PEOPLE = Directory(
-    accounts={it: Account(name=it) for it in ("lab", "other")},
+    accounts={name: Account(name=name) for name in ("lab", "other")},
     users={
-        it.name: it
-        for it in (
+        item.name: item
+        for item in (
             User(name="daemon", account="lab"),
             User(name="bin", account="lab", coordinates=frozenset({"lab"})),
             User(name="sys", role=Role.OPERATOR),
@@ -103,7 +103,7 @@ def plain(answer):
     status, headers, body = answer
     kept = sorted((name, value) for name, value in headers if name.lower() not in CHANGING)
     content = json.loads(body)
-    return status, kept, {name: it for name, it in content.items() if name not in NOW}
+    return status, kept, {name: value for name, value in content.items() if name not in NOW}
 
 
 @pytest.mark.parametrize("name", UIDS)
@@ -113,7 +113,7 @@ def test_the_socket_gives_the_same_rights_as_a_key(server, keys, name):
     by_key = signed(url, keys[name])
     by_socket = requests_as(UIDS[name], path, REQUESTS)
 
-    assert [plain(it) for it in by_socket] == [plain(it) for it in by_key]
+    assert [plain(value) for value in by_socket] == [plain(value) for value in by_key]
     assert json.loads(by_socket[0][2])["key"] is None
 
 

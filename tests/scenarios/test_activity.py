@@ -17,7 +17,7 @@ async def recorded(world, caller=ADMIN):
 
 
 def ends(buckets):
-    return tuple(sum(getattr(it.ends, name) for it in buckets) for name in ("succeeded", "failed", "stopped"))
+    return tuple(sum(getattr(bucket.ends, name) for bucket in buckets) for name in ("succeeded", "failed", "stopped"))
 
 
 async def test_each_outcome_is_counted_once(world):
@@ -38,7 +38,7 @@ async def test_children_are_counted_and_their_array_is_not(world):
 
     buckets = await recorded(world)
     assert ends(buckets) == (3, 0, 0)
-    assert sum(sum(it.ends.waits) for it in buckets) == 3
+    assert sum(sum(bucket.ends.waits) for bucket in buckets) == 3
 
 
 async def test_a_killed_server_loses_no_outcome(world):
@@ -75,5 +75,5 @@ async def test_a_user_sees_the_own_jobs_only(world):
 async def test_the_capacity_is_that_of_the_environments_of_the_queue(world):
     capacity = (await recorded(world))[-1].capacity
 
-    assert capacity.millicpus == sum(it.max_millicpus for it in world.catalog.environments.values())
+    assert capacity.millicpus == sum(environment.max_millicpus for environment in world.catalog.environments.values())
     assert capacity.memory_mib > 0

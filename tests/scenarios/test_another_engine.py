@@ -47,8 +47,8 @@ async def test_on_another_engine_no_job_is_lost_started_or_killed(world, caplog)
     assert await world.runtime.survey() == ()
     reason = "not the container engine that 2 jobs run on (this id another, known id simulated)"
     assert reason in world.engine.health().engine
-    assert sum("not the container engine" in it for it in caplog.messages) == 1
-    assert {(await world.job(it)).status for it in (once, twice)} == {Status.RUNNING}
+    assert sum("not the container engine" in message for message in caplog.messages) == 1
+    assert {(await world.job(job_id)).status for job_id in (once, twice)} == {Status.RUNNING}
     assert (await world.job(waits)).status is Status.RUNNABLE
 
     await restart_on(world, theirs)

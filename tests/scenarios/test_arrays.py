@@ -139,13 +139,13 @@ async def test_a_failed_child_of_a_sequential_array_fails_all_later_children(wor
     await world.wait_for(parent, Status.FAILED, status_reason=status_reasons.CHILD_FAILED)
 
     children = [await world.job(child_id(parent, index)) for index in range(4)]
-    assert [it.status_reason for it in children] == [
+    assert [child.status_reason for child in children] == [
         status_reasons.EXITED,
         status_reasons.EXITED,
         status_reasons.dependency_failed(child_id(parent, 1)),
         status_reasons.dependency_failed(child_id(parent, 1)),
     ]
-    assert [len(it.attempts) for it in children] == [1, 1, 0, 0]
+    assert [len(child.attempts) for child in children] == [1, 1, 0, 0]
 
 
 async def test_each_n_to_n_child_waits_for_its_counterpart(world):

@@ -34,9 +34,11 @@ async def ada(world):
 
 async def acts(world, **fields):
     """The operations and outcomes of the audit records, oldest first."""
-    found = [it.record for it in await world.store.audit_records(AuditQuery(limit=1000, **fields))]
-    assert {(it.user, it.account, it.key, it.request_id) for it in found} <= {("ada", "team", "BQIA1", "a-request")}
-    return [(it.operation, it.outcome) for it in reversed(found)]
+    found = [record.record for record in await world.store.audit_records(AuditQuery(limit=1000, **fields))]
+    assert {(record.user, record.account, record.key, record.request_id) for record in found} <= {
+        ("ada", "team", "BQIA1", "a-request")
+    }
+    return [(record.operation, record.outcome) for record in reversed(found)]
 
 
 async def test_each_request_about_a_job_has_one_audit_record(world, ada):
@@ -110,10 +112,10 @@ async def test_audit_records_of_a_bulk_stop_name_its_user_after_a_restart(world)
     many = await world.submit_many(700, LONG, millicpus=1_000_000)
     world.caller = replace(ADA, operation="CancelJobs")
     request = asyncio.create_task(world.cancel_all())
-    await world.wait_until(many[-1], lambda it: it.status is Status.FAILED)
+    await world.wait_until(many[-1], lambda job: job.status is Status.FAILED)
 
     await world.restart()
     request.cancel()
-    await world.wait_until(many[0], lambda it: it.status is Status.FAILED)
+    await world.wait_until(many[0], lambda other_job: other_job.status is Status.FAILED)
 
     assert len(await acts(world, operation="CancelJobs")) == 1 + len(many)

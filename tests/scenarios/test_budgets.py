@@ -36,7 +36,8 @@ async def lab(world):
     """Submits jobs with prices as Ada of the lab, with half of the machine for each job."""
     world.people = replace(
         world.people,
-        users=world.people.users | {it: User(name=it, account=of) for it, of in (("ada", "lab"), ("bob", "other"))},
+        users=world.people.users
+        | {name: User(name=name, account=of) for name, of in (("ada", "lab"), ("bob", "other"))},
         accounts={"lab": Account(name="lab"), "other": Account(name="other")},
     )
     world.prices = PRICES
@@ -49,7 +50,7 @@ async def set_budget(world, key=LAB, **limits):
 
 
 def status(world, key=LAB):
-    return next(it for it in world.engine.budget_statuses() if it.budget.key == key)
+    return next(other_status for other_status in world.engine.budget_statuses() if other_status.budget.key == key)
 
 
 async def crossed(world):
@@ -62,7 +63,7 @@ async def crossed(world):
 
 
 async def acts(world, operation):
-    return [it.record for it in await world.store.audit_records(AuditQuery(operation=operation, limit=100))]
+    return [record.record for record in await world.store.audit_records(AuditQuery(operation=operation, limit=100))]
 
 
 async def running_and_waiting(world):
@@ -99,8 +100,8 @@ async def test_spending_of_a_running_job_reaches_the_limit(lab):
 
     assert done.status_reason == "The hard limit of the budget of account lab is reached: 3.00 EUR"
     crossings = status(lab).budget.crossings
-    assert {it.limit for it in crossings} == set(BudgetLimit)
-    assert all(it.spent >= 1 for it in crossings)
+    assert {crossing.limit for crossing in crossings} == set(BudgetLimit)
+    assert all(crossing.spent >= 1 for crossing in crossings)
 
 
 async def test_an_exhausted_budget_refuses_new_jobs_of_its_account_only(lab):
@@ -134,7 +135,9 @@ async def test_a_crossing_is_stored_once_and_survives_kill_9(lab):
     await lab.sleep(25)
 
     records = await acts(lab, "BudgetSoftLimit")
-    assert sorted(it.resource for it in records) == sorted(["budget/account/lab", f"job/{runs}", f"job/{waits}"])
+    assert sorted(record.resource for record in records) == sorted(
+        ["budget/account/lab", f"job/{runs}", f"job/{waits}"]
+    )
     with pytest.raises(Invalid, match=REFUSED):
         await lab.submit(LASTING)
 
@@ -144,14 +147,14 @@ async def test_jobs_are_stopped_after_a_kill_9_behind_the_crossing(lab):
     job = await lab.start()
     lab.runtime.hold("stop")
     await set_budget(lab, hard=NO_MONEY)
-    await lab.wait_until(job, lambda it: it.stop is not None)
+    await lab.wait_until(job, lambda job: job.stop is not None)
 
     await lab.restart()
     lab.runtime.release("stop")
 
     await lab.wait_for(job, Status.FAILED, status_reason=HARD, is_terminated=True)
     records = await acts(lab, "BudgetHardLimit")
-    assert sorted(it.resource for it in records) == ["budget/account/lab", f"job/{job}"]
+    assert sorted(record.resource for record in records) == ["budget/account/lab", f"job/{job}"]
 
 
 @pytest.mark.fault("BU02")
@@ -289,5 +292,5 @@ async def test_audit_records_name_the_budget_and_each_job(lab):
 
     records = await acts(lab, "BudgetHardLimit")
 
-    assert {it.resource for it in records} == {"budget/account/lab", f"job/{runs}", f"job/{waits}"}
-    assert {it.user for it in records} == {""}
+    assert {record.resource for record in records} == {"budget/account/lab", f"job/{runs}", f"job/{waits}"}
+    assert {record.user for record in records} == {""}

@@ -61,7 +61,7 @@ async def test_the_grace_period_of_a_bulk_terminate_survives_a_restart(simulated
     await simulated.restart()
 
     over = await simulated.wait_for(stubborn, Status.FAILED, status_reason="soon")
-    assert [it.signal for it in over.stop.steps] == ["SIGINT"]
+    assert [step.signal for step in over.stop.steps] == ["SIGINT"]
     assert over.stop.killed_at - over.stop.ordered_at >= 5 * worlds.GRACE
 
 
@@ -72,7 +72,7 @@ async def test_an_id_that_cannot_be_stopped_has_a_reason_and_affects_no_other(si
 
     outcomes = await simulated.terminate_all(over, unknown, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
 
-    assert {outcomes.pop(it) for it in (unknown, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
+    assert {outcomes.pop(value) for value in (unknown, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
     assert (outcomes.pop(over), len(outcomes)) == ("ALREADY_FINISHED", 1)
     await simulated.wait_for(waits, Status.FAILED)
 
@@ -102,8 +102,8 @@ async def test_a_preview_and_an_order_count_the_unfinished_children_of_arrays(si
     previewed = await simulated.outcomes(order, array, waits, f"{array}:3", preview=True)
     stopped = await simulated.outcomes(order, array, waits)
 
-    assert {it.job_id: it.children for it in previewed if it.children} == {array: 29, waits: 4}
-    assert {it.job_id: it.children for it in stopped if it.children} == {array: 29, waits: 4}
+    assert {job.job_id: job.children for job in previewed if job.children} == {array: 29, waits: 4}
+    assert {job.job_id: job.children for job in stopped if job.children} == {array: 29, waits: 4}
 
 
 async def test_a_preview_has_the_outcomes_and_changes_nothing(simulated):

@@ -16,7 +16,7 @@ each_order = pytest.mark.parametrize("order", ["cancel", "terminate"])
 @each_order
 @pytest.mark.fault("SP14")
 async def test_a_job_stopped_while_submitted_never_runs(world, order):
-    job = await world.submit_and(lambda it: getattr(world, order)(it, "changed my mind"))
+    job = await world.submit_and(lambda value: getattr(world, order)(value, "changed my mind"))
 
     await world.wait_for(
         job,
@@ -52,7 +52,7 @@ async def test_a_job_cancelled_while_running_finishes_normally(world):
     await world.finish(job)
 
     done = await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, is_cancelled=False)
-    assert [(it.kind, it.reason) for it in done.stop_orders] == [(StopKind.CANCEL, "too late")]
+    assert [(order.kind, order.reason) for order in done.stop_orders] == [(StopKind.CANCEL, "too late")]
     assert await world.engine_calls(job) == ["create", "start", "remove"]
 
 

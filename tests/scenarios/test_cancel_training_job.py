@@ -16,7 +16,7 @@ WRITES = lasting(output=("ready",), checkpoints=("epoch-6",), on_request="epoch-
 #: It ignores the checkpoint signal.
 WRITES_NONE = lasting(output=("ready",), checkpoints=("epoch-6",))
 FLAGS = ({}, {"createFinalCheckpoint": True}, {"force": True})
-flags = pytest.mark.parametrize("flags", FLAGS, ids=lambda it: next(iter(it), "plain"))
+flags = pytest.mark.parametrize("flags", FLAGS, ids=lambda value: next(iter(value), "plain"))
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ async def test_a_running_job_writes_a_final_checkpoint_first(world, training):
     assert details["checkpointDeadline"] is None
     final = await training.ask("GET", f"/{job}/checkpoints/{details['finalCheckpointId']}")
     assert (final["name"], final["epoch"], final["type"], final["complete"]) == ("epoch-7", 7, "final", True)
-    assert [it["name"] for it in (await training.show(job))["checkpoints"]] == ["epoch-7", "epoch-6"]
+    assert [checkpoint["name"] for checkpoint in (await training.show(job))["checkpoints"]] == ["epoch-7", "epoch-6"]
 
 
 async def test_a_final_checkpoint_that_does_not_come_does_not_stop_the_cancel(world, training):

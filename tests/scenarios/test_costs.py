@@ -29,7 +29,7 @@ async def cost(world, job_id, caller=ADMIN):
 
 async def report(world, by=CostGroup.ACCOUNT, caller=ADMIN, **days):
     found = await world.server.costs.report(by, since=days.get("since"), until=days.get("until"), caller=caller)
-    return {it.name: it for it in found.rows}
+    return {row.name: row for row in found.rows}
 
 
 def seconds(world, least, amount):
@@ -90,7 +90,7 @@ async def test_a_pause_is_free(priced):
     job = await priced.start(lasting(143))
     await priced.sleep(2)
     await priced.pause(job)
-    await priced.wait_until(job, lambda it: it.status is Status.RUNNABLE)
+    await priced.wait_until(job, lambda job: job.status is Status.RUNNABLE)
     paused = (await cost(priced, job)).total
     await priced.sleep(5)
     assert (await cost(priced, job)).total == paused

@@ -39,7 +39,7 @@ async def test_jobs_run_on_machines_with_the_labels_of_their_environment(simulat
     high = [await simulated.start(LASTING, queue="high", millicpus=2000) for _ in range(2)]
     waits = await simulated.submit(queue="low", millicpus=1000)
 
-    assert [await machines_of(simulated, it) for it in (*low, *high)] == [["a"], ["a"], ["b"], ["b"]]
+    assert [await machines_of(simulated, value) for value in (*low, *high)] == [["a"], ["a"], ["b"], ["b"]]
     await simulated.wait_for_why(
         waits, "WAITS_FOR_VCPUS", "First in queue low: requires 1 vCPU, 0 of 4 are free in cpu. *"
     )
@@ -62,8 +62,8 @@ async def test_a_job_is_placed_on_the_first_environment_of_its_queue_with_room(s
     jobs = [await simulated.start(LASTING, queue="both", millicpus=3000) for _ in range(2)]
     small = await simulated.start(LASTING, queue="both", millicpus=1000)
 
-    assert [await machines_of(simulated, it) for it in (*jobs, small)] == [["b"], ["a"], ["b"]]
-    placed = [(await simulated.job(it)).attempt.environment for it in (*jobs, small)]
+    assert [await machines_of(simulated, job) for job in (*jobs, small)] == [["b"], ["a"], ["b"]]
+    placed = [(await simulated.job(job)).attempt.environment for job in (*jobs, small)]
     assert placed == ["gpu", "cpu", "gpu"]
 
 
@@ -237,7 +237,7 @@ async def test_a_job_without_a_named_machine_keeps_its_room_when_the_engine_gets
     await simulated.environment("wide", max_millicpus=64_000)
     await simulated.queue("wide", environments=("wide",))
     await simulated.start(LASTING, queue="wide", millicpus=3000)
-    assert {it.launch.machine for it in simulated.runtime.runtime.engine.containers.values()} == {None}
+    assert {container.launch.machine for container in simulated.runtime.runtime.engine.containers.values()} == {None}
     simulated.runtime.runtime.engine.machines = (machine("local"), machine("more"))
     await simulated.restart()
 
@@ -253,7 +253,7 @@ async def test_the_overview_shows_the_machines_that_each_environment_selects(sim
     overviews = OverviewService(
         engine=simulated.engine, store=simulated.store, catalog=simulated.catalog, clock=simulated.clock
     )
-    found = {it.environment.name: it for it in overviews.environments()}
+    found = {environment.environment.name: environment for environment in overviews.environments()}
 
     assert (found["cpu"].machines.memory_mib, found["cpu"].memory_mib, found["cpu"].gpus) == (4096, 1024, 1)
     assert (found["gpu"].machines.memory_mib, found["gpu"].memory_mib, found["gpu"].gpus) == (8192, 0, 0)

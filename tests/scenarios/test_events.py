@@ -29,11 +29,11 @@ class Reader:
             pass
 
     async def read_until(self, job, status):
-        while not any(it.entry.job_id == job and it.entry.status is status for it in self.entries):
+        while not any(entry.entry.job_id == job and entry.entry.status is status for entry in self.entries):
             await self.read(wait=20.0)
 
     def statuses(self, job):
-        return [str(it.entry.status) for it in self.entries if it.entry.job_id == job]
+        return [str(entry.entry.status) for entry in self.entries if entry.entry.job_id == job]
 
 
 async def test_a_reader_is_sent_every_status_of_a_job_as_it_changes(world):
@@ -43,8 +43,10 @@ async def test_a_reader_is_sent_every_status_of_a_job_as_it_changes(world):
     await reader.read_until(job, Status.SUCCEEDED)
 
     assert reader.statuses(job) == ["SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"]
-    assert {(it.job_name, it.queue, it.owner) for it in reader.entries} == {("Align", "default", world.caller.owner)}
-    assert [it.number for it in reader.entries] == list(range(1, 6))
+    assert {(entry.job_name, entry.queue, entry.owner) for entry in reader.entries} == {
+        ("Align", "default", world.caller.owner)
+    }
+    assert [entry.number for entry in reader.entries] == list(range(1, 6))
 
 
 async def test_a_reader_across_kills_gets_every_number_once_and_in_order(world):
@@ -59,7 +61,7 @@ async def test_a_reader_across_kills_gets_every_number_once_and_in_order(world):
 
     await reader.read_all()
 
-    assert [it.number for it in reader.entries] == list(range(1, len(reader.entries) + 1))
+    assert [entry.number for entry in reader.entries] == list(range(1, len(reader.entries) + 1))
     for job in jobs:
         assert reader.statuses(job) == await world.statuses(job)
 
@@ -69,13 +71,13 @@ async def test_a_commit_whose_reply_was_lost_is_read_after_the_restart(world):
     await world.crash_in_commit(world.submit(Script(seconds=0), name="lost"))
     await world.boot()
 
-    while not any(it.entry.status is Status.SUCCEEDED for it in reader.entries):
+    while not any(entry.entry.status is Status.SUCCEEDED for entry in reader.entries):
         await reader.read(wait=20.0)
 
-    assert [str(it.entry.status) for it in reader.entries] == [
+    assert [str(entry.entry.status) for entry in reader.entries] == [
         "SUBMITTED", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED"
     ]  # fmt: skip
-    assert {it.job_name for it in reader.entries} == {"lost"}
+    assert {entry.job_name for entry in reader.entries} == {"lost"}
 
 
 async def test_others_get_no_events_of_the_job(world):
@@ -95,4 +97,4 @@ async def test_filters_select_jobs_and_statuses(world):
     wanted = FeedFilter(jobs=frozenset({second}), statuses=frozenset({Status.RUNNING}))
     page = await world.server.events.page(0, wanted, limit=100, wait=0, caller=world.caller)
 
-    assert [(it.entry.job_id, it.entry.status) for it in page.entries] == [(second, Status.RUNNING)]
+    assert [(entry.entry.job_id, entry.entry.status) for entry in page.entries] == [(second, Status.RUNNING)]

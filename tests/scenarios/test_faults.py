@@ -106,7 +106,7 @@ async def test_jobs_wait_with_a_reason_while_the_engine_is_away(world):
     await world.sleep(1)
 
     shown = await world.described(job, giant)
-    assert [(it.status, it.status_reason) for it in shown] == [(Status.RUNNABLE, status_reasons.ENGINE_AWAY)] * 2
+    assert [(job.status, job.status_reason) for job in shown] == [(Status.RUNNABLE, status_reasons.ENGINE_AWAY)] * 2
     assert (await world.job(job)).status_reason is None
 
     world.runtime.unreachable = False
@@ -169,17 +169,17 @@ async def orphan(simulated):
     async def left_behind(number):
         await simulated.crash()
         launches = [launch(Script(seconds=None, on_term=None)) for _ in range(number)]
-        for it in launches:
-            await simulated.machine.create(it)
-            await simulated.machine.start(it.tag)
+        for other_launch in launches:
+            await simulated.machine.create(other_launch)
+            await simulated.machine.start(other_launch.tag)
         await simulated.boot()
-        return {it.tag for it in launches}
+        return {other_launch.tag for other_launch in launches}
 
     return left_behind
 
 
 async def there(simulated):
-    return {it.tag for it in await simulated.machine.survey()}
+    return {container.tag for container in await simulated.machine.survey()}
 
 
 @pytest.mark.fault("EN11")
@@ -192,7 +192,7 @@ async def test_each_attempt_ends_once_as_inspected_whatever_the_events(simulated
     done = [await simulated.wait_for(job, Status.FAILED) for job in jobs]
     await simulated.sleep(60)
 
-    assert [[it.exit_code for it in job.attempts] for job in done] == [[7, 7]] * 3
+    assert [[attempt.exit_code for attempt in job.attempts] for job in done] == [[7, 7]] * 3
     assert [await simulated.job(job) for job in jobs] == done
 
 

@@ -59,7 +59,7 @@ async def test_an_unfinished_checkpoint_is_none_and_is_deleted(world):
     done = await world.wait_for(job, Status.FAILED)
     await world.wait_until_idle()
     assert (done.stop.final_checkpoint, done.stop.checkpoint_error) == (None, "none after 2 s")
-    assert [it.name for it in (await world.checkpoints.directory(job)).iterdir()] == ["step-1"]
+    assert [path.name for path in (await world.checkpoints.directory(job)).iterdir()] == ["step-1"]
 
 
 async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world):
@@ -70,7 +70,10 @@ async def test_a_program_that_the_signal_ends_writes_its_checkpoint_before(world
 
     done = await world.wait_for(job, Status.FAILED)
     assert (done.stop.final_checkpoint, done.attempts[-1].exit_code) == ("final", 3)
-    history = [it.status if it.stop is None else it.stop.progress for it in await world.store.history(job)]
+    history = [
+        other_job.status if other_job.stop is None else other_job.stop.progress
+        for other_job in await world.store.history(job)
+    ]
     assert history.index(StopProgress.CHECKPOINT_SEEN) < history.index(Status.FAILED)
 
 
@@ -148,7 +151,7 @@ async def test_a_job_between_two_starts_keeps_its_newest_checkpoint_if_the_order
     await world.wait_for_checkpoint(job, "step-2")
     world.runtime.hold("create")
     await world.finish(job)
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
 
     await world.terminate(job, checkpoint=True, keep_checkpoints=False)
     world.runtime.release("create")
@@ -325,9 +328,9 @@ async def test_the_next_attempt_resumes_from_the_newest_checkpoint(world):
 
     job = await world.submit(first, later=(second,), tags=CHECKPOINTS, attempts=2)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number > 1)
+    await world.wait_until(job, lambda job: job.attempt is not None and job.attempt.number > 1)
     await world.wait_for_output(job, f"{MOUNT_POINT}/step-2")
-    assert [it.name for it in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
+    assert [entry.name for entry in await world.checkpoints.entries(job, ended=True)] == ["step-1", "step-2"]
 
 
 @pytest.mark.fault("CK12")
@@ -341,7 +344,7 @@ async def test_the_next_attempt_of_a_task_resumes_from_what_a_stopped_container_
 
     await world.finish(job, container_key="0/app")
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/last", "0/app")
 
 

@@ -79,7 +79,7 @@ class ModelArts(Dialect):
         call = self._call(wire.TrainingEventsQuery(order="asc"), job)
         events = (await operations.list_modelarts_events(self._parts, call)).events
         phase = (await operations.show_training_job(self._parts, self._call(None, job))).status.phase
-        return phase, [it.message.partition(":")[0] for it in events if "checkpoint" in it.message]
+        return phase, [event.message.partition(":")[0] for event in events if "checkpoint" in event.message]
 
 
 class SageMaker(Dialect):
@@ -138,7 +138,7 @@ each_dialect = pytest.mark.parametrize("dialect", [ModelArts, SageMaker])
 
 async def checkpoints(training, job):
     found = (await training.ask("GET", f"/{job}/checkpoints?sortBy=createdAt&sortOrder=asc"))["checkpoints"]
-    return [(it["name"], it["type"]) for it in found]
+    return [(item["name"], item["type"]) for item in found]
 
 
 @each_dialect
@@ -196,7 +196,7 @@ async def test_a_pause_writes_a_checkpoint_from_which_the_job_of_a_dialect_conti
     job = await jobs.start(replace(WRITES, prints_environment=("BATCHQ_RESUME_FROM",)))
 
     await training.ask("POST", f"/{job}/pause")
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
     assert await checkpoints(training, job) == [("epoch-6", "automatic"), ("epoch-7", "final")]
     await training.ask("POST", f"/{job}/resume")
 

@@ -27,7 +27,7 @@ async def test_a_job_that_cannot_be_killed_fails_without_a_retry(world):
     failed = await world.force_fail(job)
 
     assert (failed.status, failed.status_reason) == (Status.FAILED, f"{WHY} (ordered to stop: stop it)")
-    assert [(it.exit_code, it.stopped_at is None) for it in failed.attempts] == [(None, False)]
+    assert [(attempt.exit_code, attempt.stopped_at is None) for attempt in failed.attempts] == [(None, False)]
     assert failed.is_terminated
     assert await world.job(job) == failed
 
@@ -40,7 +40,7 @@ async def test_the_capacity_is_free_at_once_and_the_container_is_removed_when_po
     await world.force_fail(job)
 
     await world.wait_for(waiting, Status.RUNNING)
-    assert tag in [it.tag for it in await world.runtime.survey()]
+    assert tag in [container.tag for container in await world.runtime.survey()]
     world.runtime.repair()
     await world.terminate(waiting)
     await world.wait_until_containers_are_gone()
@@ -97,7 +97,7 @@ async def test_a_job_of_several_containers_is_force_failed_as_a_whole(world):
     await world.force_fail(job)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=WHY)
-    assert [it.exit_code for it in done.attempts[0].containers] == [None, None]
+    assert [container.exit_code for container in done.attempts[0].containers] == [None, None]
 
 
 async def test_a_force_failed_child_lets_its_array_end(world):

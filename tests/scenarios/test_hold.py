@@ -70,7 +70,9 @@ async def test_a_held_job_keeps_its_place(world):
     await world.finish(holder)
 
     await world.wait_for(second, Status.SUCCEEDED)
-    placed = [(await world.wait_for(it, Status.SUCCEEDED)).attempts[0].placed_at for it in (first, second)]
+    placed = [
+        (await world.wait_for(other_job_id, Status.SUCCEEDED)).attempts[0].placed_at for other_job_id in (first, second)
+    ]
     assert placed == sorted(placed)
 
 
@@ -152,7 +154,7 @@ async def test_the_history_shows_who_held_and_who_released_the_job(world):
     await world.release(job)
     await world.wait_for(job, Status.SUCCEEDED)
 
-    held, released = [it.hold for it in await world.store.history(job) if it.hold is not None]
+    held, released = [other_job.hold for other_job in await world.store.history(job) if other_job.hold is not None]
 
     assert (held.hold.reason, held.hold.user, held.released_by) == ("not yet", "tester", "")
     assert (released.hold, released.released_by) == (None, "tester")
@@ -181,8 +183,8 @@ async def test_a_held_array_starts_no_child_and_is_released_as_a_whole(world):
     array = await world.submit_held(script=Script(seconds=0), array_size=3)
     await world.wait_until_idle()
 
-    children = [await world.job(child_id(array, it)) for it in range(3)]
-    assert [(it.status, it.status_reason) for it in children] == [(Status.RUNNABLE, "HELD: not yet")] * 3
+    children = [await world.job(child_id(array, index)) for index in range(3)]
+    assert [(child.status, child.status_reason) for child in children] == [(Status.RUNNABLE, "HELD: not yet")] * 3
     await world.wait_for(array, Status.PENDING, status_reason="HELD: not yet")
     await world.release(array)
     await world.wait_for(array, Status.SUCCEEDED, hold=None)
@@ -222,13 +224,13 @@ async def test_the_order_of_a_held_array_ends_its_children(world):
 async def test_a_hold_of_a_large_array_survives_a_restart_between_two_batches(world, monkeypatch):
     monkeypatch.setattr(engine_arrays, "MAX_CHILDREN", 2)
     array = await world.submit_held(script=Script(seconds=0), array_size=7)
-    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.order_applied_to > 1)
+    await world.wait_until(array, lambda job: job.array_state is not None and job.array_state.order_applied_to > 1)
 
     await world.restart()
     await world.wait_until_idle()
 
-    children = [await world.job(child_id(array, it)) for it in range(7)]
-    assert all(it.held and not it.attempts for it in children)
+    children = [await world.job(child_id(array, index)) for index in range(7)]
+    assert all(child.held and not child.attempts for child in children)
     await world.release(array)
     await world.restart()
     await world.wait_for(array, Status.SUCCEEDED)
@@ -241,16 +243,16 @@ async def test_a_held_sequential_array_stays_held_when_a_later_child_is_cancelle
         await simulated.start(millicpus=WHOLE),
         await simulated.submit(Script(seconds=0), array_size=7, after=[IN_TURN]),
     )
-    await simulated.wait_until(array, lambda it: it.array_state is not None and it.array_state.spawned == 7)
+    await simulated.wait_until(array, lambda job: job.array_state is not None and job.array_state.spawned == 7)
 
     await asyncio.gather(simulated.hold(array), simulated.cancel(child_id(array, 5)))
     await simulated.finish(holder)
     await simulated.wait_until_idle()
 
-    children = [await simulated.job(child_id(array, it)) for it in range(7)]
-    assert [it.held for it in children] == [True] * 5 + [False] * 2
-    assert {it.status for it in children[5:]} == {Status.FAILED}
-    assert not any(it.attempts for it in children)
+    children = [await simulated.job(child_id(array, index)) for index in range(7)]
+    assert [child.held for child in children] == [True] * 5 + [False] * 2
+    assert {child.status for child in children[5:]} == {Status.FAILED}
+    assert not any(child.attempts for child in children)
     await simulated.release(array)
     await simulated.wait_for(child_id(array, 4), Status.SUCCEEDED)
     await simulated.wait_for(array, Status.FAILED)
@@ -259,7 +261,7 @@ async def test_a_held_sequential_array_stays_held_when_a_later_child_is_cancelle
 @pytest.mark.parametrize("hold", ["hold", "pause"])
 async def test_a_sequential_array_with_a_failed_child_cannot_be_held(world, hold):
     holder, array = await world.start(millicpus=WHOLE), await world.submit(array_size=4, after=[IN_TURN])
-    await world.wait_until(array, lambda it: it.array_state is not None and it.array_state.spawned == 4)
+    await world.wait_until(array, lambda job: job.array_state is not None and job.array_state.spawned == 4)
     await world.cancel(child_id(array, 2))
     await world.wait_until_idle()
 

@@ -18,7 +18,7 @@ async def test_a_retry_rule_for_lost_hosts_retries_the_job(simulated):
     simulated.machine.restart_machine()
 
     done = await simulated.wait_for(job, Status.SUCCEEDED)
-    ends = [(it.exit_code, it.status_reason) for it in done.attempts]
+    ends = [(attempt.exit_code, attempt.status_reason) for attempt in done.attempts]
     assert ends == [(255, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
 
 
@@ -52,8 +52,8 @@ async def test_containers_removed_with_the_host_are_lost_with_it(simulated):
 
 def runs(simulated, job):
     """How often the program of each of its containers ran, as far as they are there."""
-    containers = [it for tag, it in simulated.machine.engine.containers.items() if tag.job_id == job]
-    return [it.unsaved_runs + (it.started_at is not None) for it in containers]
+    containers = [value for tag, value in simulated.machine.engine.containers.items() if tag.job_id == job]
+    return [container.unsaved_runs + (container.started_at is not None) for container in containers]
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def cut_in_two(simulated):
 async def test_a_start_interrupted_by_the_end_of_the_engine_is_lost_and_not_repeated(simulated, cut_in_two):
     done = await simulated.wait_for(cut_in_two, Status.SUCCEEDED)
 
-    ends = [(it.exit_code, it.status_reason) for it in done.attempts]
+    ends = [(attempt.exit_code, attempt.status_reason) for attempt in done.attempts]
     assert ends == [(None, status_reasons.HOST_TERMINATED), (0, status_reasons.EXITED)]
     assert all(count <= 1 for count in runs(simulated, cut_in_two))
 
@@ -85,7 +85,10 @@ async def test_an_interrupted_start_is_not_repeated_by_the_next_server(simulated
 
     done = await simulated.wait_for(cut_in_two, Status.SUCCEEDED)
 
-    assert [it.status_reason for it in done.attempts] == [status_reasons.HOST_TERMINATED, status_reasons.EXITED]
+    assert [attempt.status_reason for attempt in done.attempts] == [
+        status_reasons.HOST_TERMINATED,
+        status_reasons.EXITED,
+    ]
     assert all(count <= 1 for count in runs(simulated, cut_in_two))
 
 
@@ -116,9 +119,9 @@ async def test_while_the_host_cannot_start_containers_no_attempt_is_used_up(worl
 
     where = "" if world.virtual else " on docker"
     assert world.engine.health().engine == f"containers cannot be started{where}: {BROKEN.reason}"
-    assert len([it for it in caplog.messages if "cannot start containers" in it]) == 1
+    assert len([message for message in caplog.messages if "cannot start containers" in message]) == 1
     del world.runtime.errors["start"]
-    assert [len((await world.wait_for(it, Status.SUCCEEDED)).attempts) for it in jobs] == [1] * len(jobs)
+    assert [len((await world.wait_for(job, Status.SUCCEEDED)).attempts) for job in jobs] == [1] * len(jobs)
     await world.wait_for_engine(up=True)
 
 
@@ -138,8 +141,8 @@ async def test_one_start_at_a_time_probes_a_broken_host(world):
 
     await world.wait_for(jobs[0], Status.FAILED, status_reason="waited long enough", attempts=())
     del world.runtime.errors["start"]
-    for it in jobs[1:]:
-        await world.wait_for(it, Status.SUCCEEDED)
+    for job in jobs[1:]:
+        await world.wait_for(job, Status.SUCCEEDED)
 
 
 async def test_starts_that_fail_for_causes_in_the_job_delay_no_other_job(simulated):

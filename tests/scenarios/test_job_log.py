@@ -27,7 +27,7 @@ async def follow(world, job, *, wait=WAIT, **fields):
     lines, after = [], None
     while True:
         page = await read(world, job, after=after, wait=wait, **fields)
-        lines += [(page.next.attempt, it.message) for it in page.lines]
+        lines += [(page.next.attempt, line.message) for line in page.lines]
         if page.over:
             return lines
         after = page.next
@@ -59,7 +59,7 @@ async def test_pages_are_bounded_and_a_wait_ends_without_lines(world):
     second = await read(world, job, limit=2, after=first.next)
     third = await read(world, job, limit=2, after=second.next, wait=1.0)
 
-    assert [[it.message for it in page.lines] for page in (first, second, third)] == [["one", "two"], ["three"], []]
+    assert [[line.message for line in page.lines] for page in (first, second, third)] == [["one", "two"], ["three"], []]
     assert not third.over
     assert third.next == second.next
 
@@ -98,7 +98,7 @@ async def test_many_followers_share_the_copies_of_one_log(world):
 
     pages = await asyncio.gather(*(follow_once(world, job) for _ in range(100)))
 
-    assert [it.message for page in pages for it in page.lines] == []
+    assert [line.message for page in pages for line in page.lines] == []
     assert 1 <= world.runtime.log_reads - before <= 15
 
 
@@ -108,16 +108,16 @@ async def follow_once(world, job):
 
 
 def messages(page):
-    return [it.message for it in page.lines]
+    return [line.message for line in page.lines]
 
 
 async def test_a_reader_gets_output_from_right_before_the_request(simulated, monkeypatch):
     lines = []
 
     async def logs(_tag, *, after):
-        for it in lines:
-            if it.at > after:
-                yield it
+        for line in lines:
+            if line.at > after:
+                yield line
 
     monkeypatch.setattr(simulated.runtime, "logs", logs)
     job = await simulated.start()

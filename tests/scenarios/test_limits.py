@@ -27,10 +27,10 @@ AT_LIMIT = status_reasons.at_limit("lab")
 @pytest.fixture
 async def callers(world):
     """Ada of the lab, which may use one vCPU and have two jobs wait; Bob of another account."""
-    users = {it: User(name=it, account=of) for it, of in (("ada", "lab"), ("bob", "other"))}
+    users = {name: User(name=name, account=of) for name, of in (("ada", "lab"), ("bob", "other"))}
     world.people = replace(world.people, users=world.people.users | users, accounts={"other": Account(name="other")})
     limit(world, vcpus=1.0, queued=2)
-    return [Caller(user=it.name, account=it.account) for it in users.values()]
+    return [Caller(user=user.name, account=user.account) for user in users.values()]
 
 
 def limit(world, **limits):
@@ -71,7 +71,7 @@ async def test_a_raised_limit_lets_waiting_jobs_start(world, callers):
     first = await submit(world, ada, LONG, millicpus=1000)
     second = await submit(world, ada, LONG, millicpus=1000)
     large = await submit(world, ada, Script(), millicpus=1500)
-    await world.wait_until(second, lambda it: it.status_reason == AT_LIMIT)
+    await world.wait_until(second, lambda job: job.status_reason == AT_LIMIT)
 
     limit(world, vcpus=3.5)
 
@@ -133,7 +133,7 @@ JOBS = 80
 
 def people(**changed):
     limits = {name: AccountLimits(vcpus=vcpus) for name, vcpus in (VCPUS | changed).items()}
-    return Directory(accounts={it: Account(name=it, parent=ABOVE[it], limits=limits[it]) for it in ABOVE})
+    return Directory(accounts={name: Account(name=name, parent=ABOVE[name], limits=limits[name]) for name in ABOVE})
 
 
 class Books:
@@ -159,7 +159,7 @@ class Books:
     def _in_use(self, name):
         binding = self._limited.on_millicpus
         return sum(
-            it.spec.resources.millicpus for it in self._active.values() if name in binding(it.spec.owner.account)
+            job.spec.resources.millicpus for job in self._active.values() if name in binding(job.spec.owner.account)
         )
 
 
@@ -192,8 +192,8 @@ async def test_no_account_exceeds_its_limit_and_every_job_runs(day, seed):
 
     jobs = [await submit_random(day, chance) for _ in range(JOBS)]
 
-    ends = [await day.wait_until(it, lambda job: job.status in FINISHED) for it in jobs]
-    assert {it.status for it in ends} == {Status.SUCCEEDED}
+    ends = [await day.wait_until(other_job, lambda job: job.status in FINISHED) for other_job in jobs]
+    assert {end.status for end in ends} == {Status.SUCCEEDED}
     assert books.over() == set()
     assert min(books.most.values()) > 0
 
@@ -210,8 +210,8 @@ async def test_every_job_runs_while_limits_change(day):
     chance = Random(99)
 
     days = [await under(day, chance, lab=lab) for lab in (2.0, 0.0, 1.0, 3.0)]
-    jobs = [it for each in days for it in each]
+    jobs = [element for each in days for element in each]
 
-    ends = [await day.wait_until(it, lambda job: job.status in FINISHED) for it in jobs]
+    ends = [await day.wait_until(other_job, lambda job: job.status in FINISHED) for other_job in jobs]
 
-    assert {it.status for it in ends} == {Status.SUCCEEDED}
+    assert {end.status for end in ends} == {Status.SUCCEEDED}

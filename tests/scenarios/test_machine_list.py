@@ -27,23 +27,23 @@ async def known(world, *machines):
 
 
 def names(page):
-    return [(it.machine.name, it.machine.state) for it in page.machines]
+    return [(other_machine.machine.name, other_machine.machine.state) for other_machine in page.machines]
 
 
 async def test_a_running_job_is_on_one_machine_which_counts_what_it_requests(world):
     job = await world.start(LASTING, millicpus=1000, memory_mib=64)
 
-    found = [it for it in listed(world).machines if it.job_count]
+    found = [other_machine for other_machine in listed(world).machines if other_machine.job_count]
 
-    assert [(it.machine.state, it.requested, it.job_count) for it in found] == [
+    assert [(value.machine.state, value.requested, value.job_count) for value in found] == [
         (MachineState.READY, Resources(millicpus=1000, memory_mib=64), 1)
     ]
-    assert [it.id for it in found[0].jobs] == [job]
+    assert [job.id for job in found[0].jobs] == [job]
     assert found[0].requested.memory_mib <= found[0].machine.resources.memory_mib
 
 
 async def test_a_machine_without_jobs_has_nothing_requested(world):
-    assert {(it.requested, it.job_count) for it in listed(world).machines} == {
+    assert {(other_machine.requested, other_machine.job_count) for other_machine in listed(world).machines} == {
         (Resources(millicpus=0, memory_mib=0), 0)
     }
 
@@ -71,7 +71,7 @@ async def test_the_jobs_of_a_machine_that_does_not_answer_remain_on_it(simulated
 
     first = listed(simulated).machines[0]
     assert (first.machine.name, first.machine.state) == ("a", MachineState.AWAY)
-    assert [it.id for it in first.jobs] == [job]
+    assert [job.id for job in first.jobs] == [job]
     assert first.requested.millicpus == 2000
     simulated.runtime.runtime.engine.reconnect("a")
 
@@ -84,8 +84,8 @@ async def test_a_gang_is_on_each_of_its_machines_once(simulated):
 
     a, b, c = listed(simulated).machines
 
-    assert [(it.job_count, it.nodes) for it in (a, b, c)] == [(1, 2), (1, 1), (0, 0)]
-    assert [it.requested.millicpus for it in (a, b, c)] == [4000, 2000, 0]
+    assert [(value.job_count, value.nodes) for value in (a, b, c)] == [(1, 2), (1, 1), (0, 0)]
+    assert [value.requested.millicpus for value in (a, b, c)] == [4000, 2000, 0]
 
 
 async def test_a_user_sees_own_jobs_only_and_all_that_is_requested(simulated):
@@ -97,7 +97,7 @@ async def test_a_user_sees_own_jobs_only_and_all_that_is_requested(simulated):
     (seen,) = listed(simulated, caller=STRANGER).machines
     (whole,) = listed(simulated).machines
 
-    assert ([it.id for it in seen.jobs], seen.job_count, whole.job_count) == ([own], 1, 2)
+    assert ([job.id for job in seen.jobs], seen.job_count, whole.job_count) == ([own], 1, 2)
     assert seen.requested == whole.requested == Resources(millicpus=3000, memory_mib=seen.requested.memory_mib)
 
 
@@ -117,10 +117,10 @@ async def test_pages_have_each_machine_once_and_the_first_jobs_of_each(simulated
     pages = [listed(simulated, limit=2, max_jobs=2)]
     pages.append(listed(simulated, limit=2, after=pages[0].next))
 
-    assert [[it.machine.name for it in page.machines] for page in pages] == [["b", "a"], ["c"]]
+    assert [[other_machine.machine.name for other_machine in page.machines] for page in pages] == [["b", "a"], ["c"]]
     assert pages[1].next is None
     first = pages[0].machines[1]
-    assert ([it.id for it in first.jobs], first.job_count) == (jobs[:2], 3)
+    assert ([job.id for job in first.jobs], first.job_count) == (jobs[:2], 3)
 
 
 @pytest.mark.parametrize("position", ["", "a", "9 a", "-1 a"])
@@ -134,7 +134,7 @@ async def test_metrics_count_machines_by_state_and_have_the_room_of_each(simulat
     await on(simulated, machine("a", gpus=2), machine("b"), machine("c", is_cordoned=True))
     await simulated.start(LASTING, queue="wide", millicpus=3000, gpus=1)
 
-    values = {(it.gauge, *it.labels): it.value for it in machine_readings(simulated.engine)}
+    values = {(reading.gauge, *reading.labels): reading.value for reading in machine_readings(simulated.engine)}
 
     assert {labels[1]: value for labels, value in values.items() if labels[0] == "batchq_machines"} == {
         "READY": 2,

@@ -41,7 +41,7 @@ async def test_jobs_fill_one_machine_before_the_next(simulated):
 
     jobs = [await simulated.start(LASTING, queue="wide", millicpus=2000) for _ in range(3)]
 
-    assert [await machines_of(simulated, it) for it in jobs] == [["a"], ["a"], ["b"]]
+    assert [await machines_of(simulated, job) for job in jobs] == [["a"], ["a"], ["b"]]
 
 
 async def test_a_container_is_created_on_the_machine_that_was_saved_before(simulated):
@@ -137,7 +137,7 @@ async def test_a_machine_of_an_environment_runs_jobs_of_that_environment_only(si
     waits = await simulated.submit(millicpus=1000)
 
     assert await machines_of(simulated, inside) == ["a"]
-    assert [await machines_of(simulated, it) for it in outside] == [["b"], ["b"]]
+    assert [await machines_of(simulated, value) for value in outside] == [["b"], ["b"]]
     assert (await simulated.job(waits)).status is Status.RUNNABLE
 
 
@@ -146,7 +146,7 @@ async def test_a_machine_runs_no_more_nodes_than_it_takes(simulated):
 
     jobs = [await simulated.start(LASTING, queue="wide", millicpus=500) for _ in range(3)]
 
-    assert [await machines_of(simulated, it) for it in jobs] == [["a"], ["b"], ["b"]]
+    assert [await machines_of(simulated, job) for job in jobs] == [["a"], ["b"], ["b"]]
 
 
 async def test_the_room_of_a_machine_is_known_after_a_restart(simulated):
@@ -192,7 +192,7 @@ async def test_a_job_is_retried_when_a_machine_that_lost_its_power_is_back(simul
 
     simulated.runtime.runtime.engine.reconnect("a")
 
-    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await simulated.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
     first, _ = (await simulated.job(job)).all_attempts
     assert (first.status_reason, first.exit_code) == (HOST_TERMINATED, 255)
 
@@ -203,10 +203,10 @@ async def test_a_job_on_a_machine_that_has_left_is_lost_with_its_host(simulated)
 
     simulated.runtime.runtime.remove_machine("a")
 
-    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await simulated.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
     first, second = (await simulated.job(job)).all_attempts
     assert first.status_reason == HOST_TERMINATED
-    assert [it.machine for it in second.containers] == ["b"]
+    assert [container.machine for container in second.containers] == ["b"]
 
 
 async def test_a_container_removed_while_its_machine_does_not_answer_may_still_run(simulated):
@@ -220,7 +220,7 @@ async def test_a_container_removed_while_its_machine_does_not_answer_may_still_r
 
     assert (await simulated.job(job)).attempt.number == 1
     simulated.runtime.runtime.engine.reconnect("a")
-    await simulated.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await simulated.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
 
 
 async def test_a_terminated_job_ends_when_its_machine_answers_again(simulated):

@@ -21,13 +21,14 @@ def worked(main, *, others=HANDLES_SIGTERM, count=3):
 
 
 def codes(attempt):
-    return {it.key: it.exit_code for it in attempt.containers}
+    return {container.key: container.exit_code for container in attempt.containers}
 
 
 async def ends(world, job, *keys):
     """Wait until these containers are over, and it is known."""
     await world.wait_until(
-        job, lambda it: it.attempt is not None and None not in [codes(it.attempt)[key] for key in keys]
+        job,
+        lambda other_job: other_job.attempt is not None and None not in [codes(other_job.attempt)[key] for key in keys],
     )
 
 
@@ -73,7 +74,7 @@ async def test_a_main_node_whose_first_container_ends_at_once_has_an_address(wor
 
     done = await world.wait_for(job, Status.SUCCEEDED)
 
-    address = next(it.address for it in done.attempts[0].containers if it.key == MAIN)
+    address = next(container.address for container in done.attempts[0].containers if container.key == MAIN)
     assert address is not None
     assert await world.output(job, container_key="1/default") == [address]
 
@@ -106,7 +107,7 @@ async def test_a_failed_main_node_retries_all_nodes(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED, exit_codes=[5, 0])
 
-    assert [len(it.containers) for it in done.attempts] == [2, 2]
+    assert [len(attempt.containers) for attempt in done.attempts] == [2, 2]
 
 
 async def test_a_main_node_that_cannot_start_starts_no_other(world):
@@ -137,7 +138,7 @@ async def test_a_terminate_stops_every_node(world):
     await world.terminate(job, "stop it")
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
-    assert [codes(it) for it in done.attempts] == [{MAIN: 0, "1/default": 0, "2/default": 0}]
+    assert [codes(attempt) for attempt in done.attempts] == [{MAIN: 0, "1/default": 0, "2/default": 0}]
 
 
 async def test_a_terminate_of_the_main_node_stops_the_job(world):

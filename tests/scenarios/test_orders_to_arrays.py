@@ -37,7 +37,7 @@ async def shown(world, parent, size):
 async def stored(world, parent, size):
     ids = [parent, *(child_id(parent, index) for index in range(size))]
     found = await world.store.jobs(ids)
-    return [_compared(found[it]) for it in ids]
+    return [_compared(found[identifier]) for identifier in ids]
 
 
 def _compared(job):
@@ -46,7 +46,7 @@ def _compared(job):
 
 async def listed(world, parent, status):
     query = PageQuery(selection=JobSelection(parent=parent, statuses=frozenset({status})), limit=1000)
-    return [it.status for it in await world.jobs.list(query, caller=world.caller)]
+    return [job.status for job in await world.jobs.list(query, caller=world.caller)]
 
 
 async def is_written(world, parent):

@@ -53,15 +53,15 @@ async def test_a_pause_does_not_count_against_the_attempts(world):
         running = await world.wait_for(job, Status.RUNNING)
         assert running.attempt.number == number
         await world.pause(job)
-        await world.wait_until(job, lambda it: it.held)
+        await world.wait_until(job, lambda job: job.held)
         await world.resume(job)
 
     await world.finish(job)
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 4)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 4)
     await world.finish(job)
 
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
-    assert [it.paused for it in done.attempts] == [True, True, False, False]
+    assert [attempt.paused for attempt in done.attempts] == [True, True, False, False]
 
 
 async def test_a_container_that_ignores_the_signal_is_killed_after_the_grace(world):
@@ -80,7 +80,7 @@ async def test_a_job_that_exits_with_0_during_a_pause_is_paused_and_resumed(worl
     await world.pause(job)
 
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    assert [(it.paused, it.exit_code) for it in paused.attempts] == [(True, 0)]
+    assert [(attempt.paused, attempt.exit_code) for attempt in paused.attempts] == [(True, 0)]
     await world.resume(job)
     await world.wait_for(job, Status.SUCCEEDED, status_reason=status_reasons.EXITED, hold=None, exit_codes=[0, 0])
 
@@ -92,10 +92,10 @@ async def test_a_job_that_is_starting_is_paused_without_a_container(world):
     world.runtime.release("create")
 
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    assert [(it.number, it.paused) for it in paused.attempts] == [(1, True)]
+    assert [(attempt.number, attempt.paused) for attempt in paused.attempts] == [(1, True)]
     await world.resume(job)
     done = await world.wait_for(job, Status.SUCCEEDED)
-    assert [it.number for it in done.attempts] == [1, 2]
+    assert [attempt.number for attempt in done.attempts] == [1, 2]
 
 
 async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(world):
@@ -104,8 +104,8 @@ async def test_a_job_that_is_resumed_while_it_is_pausing_goes_back_to_its_queue(
 
     await world.resume(job)
 
-    again = await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
-    assert (again.hold, [it.paused for it in again.attempts]) == (None, [True])
+    again = await world.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
+    assert (again.hold, [attempt.paused for attempt in again.attempts]) == (None, [True])
 
 
 async def test_a_terminate_outranks_a_pause(world):
@@ -117,7 +117,7 @@ async def test_a_terminate_outranks_a_pause(world):
     done = await world.wait_for(
         job, Status.FAILED, status_reason="no longer needed", hold=None, is_terminated=True, exit_codes=[137]
     )
-    assert [it.kind for it in done.stop_orders] == [StopKind.PAUSE, StopKind.TERMINATE]
+    assert [order.kind for order in done.stop_orders] == [StopKind.PAUSE, StopKind.TERMINATE]
     assert (await world.engine_calls(job)).count("stop") == 1
 
 
@@ -190,8 +190,8 @@ async def test_a_server_killed_while_a_pause_waits_for_the_checkpoint_finds_it(w
 
     await world.boot()
 
-    paused = await world.wait_until(job, lambda it: it.held)
-    assert [(it.kind, it.final_checkpoint) for it in paused.stop_orders] == [(StopKind.PAUSE, "step-1")]
+    paused = await world.wait_until(job, lambda job: job.held)
+    assert [(order.kind, order.final_checkpoint) for order in paused.stop_orders] == [(StopKind.PAUSE, "step-1")]
     assert await world.checkpoint_names(job) == ["step-1"]
 
 
@@ -204,7 +204,7 @@ async def test_a_task_is_paused_with_all_its_containers(world):
     await world.pause(job)
 
     paused = await world.wait_for(job, Status.RUNNABLE, status_reason="PAUSED: not now")
-    assert [it.paused for it in paused.attempts] == [True]
+    assert [attempt.paused for attempt in paused.attempts] == [True]
     await world.resume(job)
     await world.wait_for(job, Status.RUNNING)
 
@@ -218,7 +218,7 @@ async def test_an_array_is_paused_with_its_active_children(world):
     await world.pause(array)
 
     for child, attempts in zip(children, (1, 1, 0), strict=True):
-        paused = await world.wait_until(child, lambda it: it.held)
+        paused = await world.wait_until(child, lambda job: job.held)
         assert (len(paused.attempts), paused.status_reason) == (attempts, "PAUSED: not now")
     await world.resume(array)
     for child in children[:2]:
@@ -279,9 +279,9 @@ async def test_a_container_removed_while_the_server_is_down_is_a_paused_attempt(
 
 async def is_held_once(world, job):
     """Check that the attempt is listed once and the job is held, also after another restart, and can be resumed."""
-    paused = await world.wait_until(job, lambda it: it.held)
-    assert [(it.number, it.paused) for it in paused.attempts] == [(1, True)]
-    assert (paused.times_held, [it.kind for it in paused.stop_orders]) == (1, [StopKind.PAUSE])
+    paused = await world.wait_until(job, lambda other_job: other_job.held)
+    assert [(attempt.number, attempt.paused) for attempt in paused.attempts] == [(1, True)]
+    assert (paused.times_held, [order.kind for order in paused.stop_orders]) == (1, [StopKind.PAUSE])
     await world.restart()
     await world.wait_until_idle()
     assert await world.job(job) == paused
@@ -306,7 +306,10 @@ async def test_a_terminate_that_takes_over_a_pause_keeps_the_final_checkpoint_of
     done = await world.wait_for(job, Status.FAILED, is_terminated=True)
     await world.wait_until_idle()
     assert done.stop.final_checkpoint == "final"
-    assert sorted(it.name for it in (await world.checkpoints.directory(job)).iterdir()) == ["final", "metrics.jsonl"]
+    assert sorted(path.name for path in (await world.checkpoints.directory(job)).iterdir()) == [
+        "final",
+        "metrics.jsonl",
+    ]
 
 
 async def test_a_terminate_that_takes_over_a_pause_applies_its_grace_period(world):
@@ -327,14 +330,16 @@ async def test_a_terminate_that_takes_over_the_pause_of_a_task_applies_to_each_c
     job = await world.submit(task=task(first, contained("side", endless)), grace=timedelta(hours=1))
     for key in ("0/app", "0/side"):
         await world.wait_for_output(job, "ready", key)
-    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.wait_until(job, lambda job: all(each.started_at is not None for each in job.attempt.containers))
     await world.pause(job)
-    await world.wait_until(job, lambda it: all(each.next_step_at is not None for each in it.attempt.containers))
+    await world.wait_until(
+        job, lambda other_job: all(each.next_step_at is not None for each in other_job.attempt.containers)
+    )
 
     await world.terminate(job, grace=timedelta(seconds=1))
 
     done = await world.wait_for(job, Status.FAILED, is_terminated=True)
-    assert [it.exit_code for it in done.attempts[0].containers] == [137, 137]
+    assert [container.exit_code for container in done.attempts[0].containers] == [137, 137]
 
 
 async def test_a_terminate_that_takes_over_a_pause_sends_its_own_signal(world):
@@ -358,7 +363,7 @@ async def test_a_terminate_that_takes_over_a_pause_before_the_stop_signal_replac
     await world.terminate(job, signal="SIGQUIT", grace=timedelta(seconds=9))
 
     done = await world.wait_for(job, Status.FAILED, is_terminated=True, exit_codes=[7])
-    assert [it.signal for it in done.stop.steps] == ["SIGUSR1", "SIGQUIT"]
+    assert [step.signal for step in done.stop.steps] == ["SIGUSR1", "SIGQUIT"]
     assert done.stop.steps[-1].wait == timedelta(seconds=9)
 
 
@@ -370,7 +375,7 @@ async def test_the_final_checkpoint_of_a_paused_task_is_found_after_its_end(worl
 
     await world.pause(job)
 
-    paused = await world.wait_until(job, lambda it: it.held and it.stop_orders[0].final_checkpoint is not None)
+    paused = await world.wait_until(job, lambda job: job.held and job.stop_orders[0].final_checkpoint is not None)
     assert (paused.stop_orders[0].final_checkpoint, paused.stop_orders[0].checkpoint_error) == ("final", None)
 
 
@@ -379,12 +384,12 @@ async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the
     job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
     world.step_disk_clock(seconds)
     await world.pause(job)
-    paused = await world.wait_until(job, lambda it: it.held)
+    paused = await world.wait_until(job, lambda job: job.held)
     assert paused.stop_orders[0].final_checkpoint == "final"
 
     await world.resume(job)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/final")
 
 
@@ -392,13 +397,13 @@ async def test_the_next_attempt_continues_from_the_final_checkpoint_although_the
     job = await world.start(WRITES, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
     world.step_disk_clock(-3600)
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
     folder = await world.checkpoints.directory(job)
     folder.with_name(f"{job}.marks").unlink()
 
     await world.resume(job)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/final")
 
 
@@ -413,11 +418,11 @@ async def test_a_pause_before_the_start_is_known_continues_from_the_last_checkpo
     world.step_disk_clock(-3600)
     await world.pause(job)
     world.runtime.release("create")
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
 
     await world.resume(job)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/last")
 
 
@@ -427,11 +432,11 @@ async def test_the_next_attempt_continues_from_a_checkpoint_that_was_not_complet
     await world.wait_for_checkpoint(job, "final")
     await world.sleep(1)
     await world.write_checkpoint(job, "later")
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
 
     await world.resume(job)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/later")
 
 
@@ -439,11 +444,11 @@ async def test_the_next_attempt_continues_from_a_checkpoint_that_was_written_aft
     script = replace(WRITES, term_checkpoint="last", term_delay=1)
     job = await world.start(script, later=(lasting(prints_environment=RESUMES),), tags=SIGNAL)
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
 
     await world.resume(job)
 
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.wait_for_output(job, f"{MOUNT_POINT}/last")
 
 
@@ -454,12 +459,12 @@ async def test_a_node_that_is_terminated_while_the_job_pauses_is_stopped_alone_a
     job = await world.submit(nodes=gang(2, leader=task(leader), each=task(other)), tags=SIGNAL)
     for key in ("0/app", "1/app"):
         await world.wait_for_output(job, "ready", key)
-    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.wait_until(job, lambda job: all(each.started_at is not None for each in job.attempt.containers))
     await world.pause(job)
 
     await world.terminate(f"{job}#1", "this one", **how)
 
-    paused = await world.wait_until(job, lambda it: it.held)
+    paused = await world.wait_until(job, lambda other_job: other_job.held)
     main, worker = paused.attempts[0].containers
     assert (main.terminated_by, worker.terminated_by.reason) == (None, "this one")
     assert worker.exit_code == 137
@@ -471,13 +476,13 @@ async def test_a_container_that_is_terminated_after_a_pause_stopped_it_is_record
     job = await world.submit(task=task(app, side))
     for key in ("0/app", "0/side"):
         await world.wait_for_output(job, "ready", key)
-    await world.wait_until(job, lambda it: all(each.started_at is not None for each in it.attempt.containers))
+    await world.wait_until(job, lambda job: all(each.started_at is not None for each in job.attempt.containers))
     await world.pause(job)
 
     order = StopRequest(kind=StopKind.TERMINATE, reason="this one", grace=timedelta(seconds=1))
     (found,) = await world.outcomes(order, f"{job}.side")
     assert (found.outcome, found.note) == (Outcome.CONTAINER_STOPPING, "")
 
-    paused = await world.wait_until(job, lambda it: it.held)
+    paused = await world.wait_until(job, lambda other_job: other_job.held)
     _, ended = paused.attempts[0].containers
     assert (ended.terminated_by.reason, ended.exit_code) == ("this one", 137)

@@ -163,7 +163,7 @@ async def test_a_repeated_job_has_only_the_rights_of_all_authors_of_the_first_jo
     third = await world.submissions.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
     allow(world, TIGHT)
 
-    assert [it.user for it in third.spec.authors] == ["ada"]
+    assert [author.user for author in third.spec.authors] == ["ada"]
     with pytest.raises(Invalid, match="of ada, who wrote what the job runs"):
         await world.submissions.submit(replace(own, tags=((tag, second),)), caller=ADMIN)
 

@@ -178,7 +178,7 @@ async def test_the_container_of_an_attempt_is_removed_before_the_next_is_created
     world.runtime.hold("remove")
     job = await world.submit(Script(seconds=0, exit_code=1), attempts=2)
     second = Tag(job_id=job, attempt=2)
-    await world.wait_until(job, lambda it: len(it.attempts) == 1 and it.attempt is not None)
+    await world.wait_until(job, lambda job: len(job.attempts) == 1 and job.attempt is not None)
     await world.sleep(1)
     assert world.runtime.calls(second) == []
     await world.crash()

@@ -52,7 +52,7 @@ async def test_a_grace_period_that_ended_without_a_server_is_over_at_once(world)
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.stopped_at - booted < world.slack
-    assert [it for it in await world.engine_calls(job) if it in {"stop", "kill"}] == ["stop", "kill"]
+    assert [call for call in await world.engine_calls(job) if call in {"stop", "kill"}] == ["stop", "kill"]
 
 
 @pytest.mark.fault("SP05")
@@ -213,7 +213,7 @@ async def test_killed_while_the_program_saves_and_exits_by_itself(world):
 async def test_killed_after_the_stop_signal(world):
     job = await running(world, term_delay=5)
     await world.terminate(job, checkpoint=True)
-    await world.wait_until(job, lambda it: it.stop.signalled_at is not None)
+    await world.wait_until(job, lambda job: job.stop.signalled_at is not None)
     await world.crash()
 
     await world.boot()

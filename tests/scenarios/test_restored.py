@@ -35,7 +35,7 @@ def tag_of(job, attempt=1):
 
 async def running(world):
     await world.wait_until_idle()
-    return {it.tag for it in await world.runtime.survey() if it.state == "RUNNING"}
+    return {container.tag for container in await world.runtime.survey() if container.state == "RUNNING"}
 
 
 async def starts(world, job, attempt=1):
@@ -94,8 +94,8 @@ async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(w
 
     await world.restore(backup)
 
-    again = await world.wait_until(job, lambda it: it.status is Status.RUNNING and it.attempt.number == 2)
-    assert [it.status_reason for it in again.attempts] == [status_reasons.DISAPPEARED]
+    again = await world.wait_until(job, lambda job: job.status is Status.RUNNING and job.attempt.number == 2)
+    assert [attempt.status_reason for attempt in again.attempts] == [status_reasons.DISAPPEARED]
     await world.wait_for(job, Status.FAILED, exit_codes=[None, 1])
     assert await starts(world, job, 2) == 1
 
@@ -123,7 +123,7 @@ async def test_a_job_with_later_attempts_only_is_attached_to_the_last(world):
     assert (await world.wait_for(job, Status.RUNNING)).attempt.number == 2
     await world.leave_safe_mode(purge=True)
     done = await world.wait_for(job, Status.FAILED)
-    assert [it.number for it in done.attempts] == [1, 2, 3]
+    assert [attempt.number for attempt in done.attempts] == [1, 2, 3]
 
 
 async def test_a_job_whose_dependency_ended_since_the_backup_continues(world):
@@ -148,7 +148,9 @@ async def test_a_job_unschedulable_in_the_backup_is_attached_and_not_cancelled(w
     job = await world.submit(LONG, queue="limited", millicpus=8000)
     await world.wait_for(job, Status.RUNNABLE, unschedulable=True)
     backup = world.backup()
-    await world.catalog.compute_environments.update("local", lambda it: replace(it, max_millicpus=8000), caller=ADMIN)
+    await world.catalog.compute_environments.update(
+        "local", lambda environment: replace(environment, max_millicpus=8000), caller=ADMIN
+    )
     await world.wait_for(job, Status.RUNNING)
     await world.sleep(HOUR / 4)
     world.runtime.unreachable = True
@@ -200,7 +202,7 @@ async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     assert await running(world) == tags
     assert not world.engine.health().healthy
     assert "2 unknown containers" in world.engine.health().safe_mode
-    assert sum("has no job in the restored data" in it for it in caplog.messages) == 2
+    assert sum("has no job in the restored data" in message for message in caplog.messages) == 2
     await world.leave_safe_mode(purge=True)
     assert world.engine.health().healthy
     await world.wait_until_containers_are_gone()
@@ -266,7 +268,9 @@ async def test_a_purge_keeps_a_container_of_a_task_that_waits(world):
     await world.wait_for_call(job, "start", container_key="0/a")
     backup = world.backup()
     world.runtime.release("start")
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[1].started_at is not None)
+    await world.wait_until(
+        job, lambda job: job.attempt is not None and job.attempt.containers[1].started_at is not None
+    )
     world.runtime.hold("create")
     await world.restore(backup)
 
@@ -297,7 +301,7 @@ async def test_queued_jobs_do_not_start_in_safe_mode(world):
     await world.terminate(before)
     fresh = await world.submit(Script(seconds=1))
     await world.sleep(HOUR / 4)
-    assert [(it.status, it.status_reason) for it in await world.described(waits, fresh)] == [
+    assert [(job.status, job.status_reason) for job in await world.described(waits, fresh)] == [
         (Status.RUNNABLE, status_reasons.SAFE_MODE)
     ] * 2
 
@@ -347,7 +351,9 @@ async def test_a_container_only_created_since_the_backup_does_not_start_in_safe_
 async def test_a_container_created_before_the_backup_does_not_start_in_safe_mode(world):
     world.runtime.hold("start")
     job = await world.submit(Script(seconds=1))
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.containers[0].container_id is not None)
+    await world.wait_until(
+        job, lambda job: job.attempt is not None and job.attempt.containers[0].container_id is not None
+    )
     backup = world.backup()
     await world.crash()
     world.runtime.release("start")
@@ -356,7 +362,7 @@ async def test_a_container_created_before_the_backup_does_not_start_in_safe_mode
     await world.sleep(HOUR / 4)
 
     assert (await world.job(job)).status is Status.STARTING
-    assert [it.state for it in await world.runtime.survey()] == ["CREATED"]
+    assert [container.state for container in await world.runtime.survey()] == ["CREATED"]
     await world.leave_safe_mode(purge=False)
     await world.wait_for(job, Status.SUCCEEDED)
 

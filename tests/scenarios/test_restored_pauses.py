@@ -17,7 +17,7 @@ async def paused(world):
     """A job whose first attempt was paused."""
     job = await world.start(lasting(143))
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.status is Status.RUNNABLE and it.hold is not None)
+    await world.wait_until(job, lambda job: job.status is Status.RUNNABLE and job.hold is not None)
     return job
 
 
@@ -33,7 +33,7 @@ async def test_a_paused_job_stays_paused_after_a_restore(world):
     assert (kept.status, kept.hold.paused, len(kept.attempts)) == (Status.RUNNABLE, True, 1)
     await world.resume(job)
     await world.finish(job)
-    assert [it.paused for it in (await world.wait_for(job, Status.FAILED)).attempts] == [True, False]
+    assert [attempt.paused for attempt in (await world.wait_for(job, Status.FAILED)).attempts] == [True, False]
 
 
 async def test_the_container_of_a_job_that_was_resumed_after_the_backup_is_adopted(world):
@@ -57,13 +57,13 @@ async def test_a_job_that_was_being_paused_in_the_backup_is_paused_after_the_res
     await world.pause(job)
     backup = world.backup()
     world.runtime.release("stop")
-    await world.wait_until(job, lambda it: it.status is Status.RUNNABLE)
+    await world.wait_until(job, lambda job: job.status is Status.RUNNABLE)
     await world.wait_until_containers_are_gone()
 
     await world.restore(backup)
 
-    kept = await world.wait_until(job, lambda it: it.status is Status.RUNNABLE)
-    assert (kept.hold.paused, [it.paused for it in kept.attempts]) == (True, [True])
+    kept = await world.wait_until(job, lambda other_job: other_job.status is Status.RUNNABLE)
+    assert (kept.hold.paused, [attempt.paused for attempt in kept.attempts]) == (True, [True])
     await world.leave_safe_mode(purge=False)
 
 
@@ -71,12 +71,14 @@ async def test_a_job_that_was_paused_after_the_backup_is_retried_once_safe_mode_
     job = await world.start(lasting(143), attempts=2)
     backup = world.backup()
     await world.pause(job)
-    await world.wait_until(job, lambda it: it.status is Status.RUNNABLE)
+    await world.wait_until(job, lambda job: job.status is Status.RUNNABLE)
 
     await world.restore(backup)
     await world.sleep(30)
     assert (await world.job(job)).status is Status.RUNNING
     await world.leave_safe_mode(purge=False)
 
-    retried = await world.wait_until(job, lambda it: len(it.attempts) == 1 and it.status is Status.RUNNING)
+    retried = await world.wait_until(
+        job, lambda other_job: len(other_job.attempts) == 1 and other_job.status is Status.RUNNING
+    )
     assert (retried.attempt.number, retried.hold) == (2, None)

@@ -36,7 +36,7 @@ async def forget(world):
 
 
 async def known(world, *jobs):
-    return [it in await world.store.jobs(jobs) for it in jobs]
+    return [job in await world.store.jobs(jobs) for job in jobs]
 
 
 async def an_hour_later(world):

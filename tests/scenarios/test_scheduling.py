@@ -29,7 +29,7 @@ async def shared(world):
 async def started(world, *jobs):
     """Whether they have."""
     found = await world.store.jobs(jobs)
-    return [found[it].status not in {Status.SUBMITTED, Status.PENDING, Status.RUNNABLE} for it in jobs]
+    return [found[job].status not in {Status.SUBMITTED, Status.PENDING, Status.RUNNABLE} for job in jobs]
 
 
 # ---------------------------------------------------------------------------------------------------------- the blocked
@@ -42,7 +42,7 @@ async def test_jobs_of_a_disabled_queue_run_and_it_cannot_be_deleted(world):
     await world.wait_for(runs, Status.RUNNING)
 
     await world.catalog.job_queues.update(
-        QueueName("default"), lambda it: replace(it, state=State.DISABLED), caller=ADMIN
+        QueueName("default"), lambda value: replace(value, state=State.DISABLED), caller=ADMIN
     )
 
     with pytest.raises(Invalid, match="disabled and accepts no jobs"):

@@ -57,7 +57,7 @@ async def test_a_running_job_is_not_timed_out_early(world):
 async def test_a_grace_period_that_has_begun_ends_in_time(world):
     job = await world.start(IGNORES_SIGTERM)
     await world.terminate(job)
-    stopping = await world.wait_until(job, lambda it: next_step_at(it) is not None)
+    stopping = await world.wait_until(job, lambda job: next_step_at(job) is not None)
 
     await world.restart_with_clock(world.right_clock)
 
@@ -78,7 +78,7 @@ async def test_a_container_of_a_task_is_killed_in_time(virtual):
     await virtual.wait_for_output(job, "ready", container_key="0/app")
     await virtual.terminate(job)
     await virtual.wait_until(
-        job, lambda it: it.attempt is not None and it.attempt.containers[0].next_step_at is not None
+        job, lambda job: job.attempt is not None and job.attempt.containers[0].next_step_at is not None
     )
 
     await virtual.restart_with_clock(virtual.right_clock)

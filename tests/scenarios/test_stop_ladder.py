@@ -28,7 +28,10 @@ async def running(world, script=WRITES, tags=SIGNAL, **fields):
 async def all_run(world, job):
     """Wait until all containers have installed their handlers, and their starts are stored."""
     running = await world.wait_until(
-        job, lambda it: it.attempt is not None and all(each.started_at is not None for each in it.attempt.containers)
+        job,
+        lambda other_job: (
+            other_job.attempt is not None and all(each.started_at is not None for each in other_job.attempt.containers)
+        ),
     )
     for container in running.attempt.containers:
         await world.wait_for_output(job, "ready", container.key)
@@ -156,7 +159,7 @@ async def test_force_ends_the_wait_for_a_checkpoint_and_a_second_force_changes_n
     assert (await world.job(job)).stop.forced_at == forced.stop.forced_at
     world.runtime.release("kill")
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    steps = [it.stop.progress for it in await world.store.history(job) if it.stop is not None]
+    steps = [other_job.stop.progress for other_job in await world.store.history(job) if other_job.stop is not None]
     assert steps == [StopProgress.ORDERED, StopProgress.CHECKPOINT_REQUESTED, StopProgress.FORCED, StopProgress.KILLED]
     assert done.attempts[0].exit_code == 137
 
@@ -187,7 +190,7 @@ async def test_all_containers_of_a_task_get_the_checkpoint_signal(world):
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
     assert done.stop.final_checkpoint == "final"
-    assert all(it.checkpoint_requested_at is not None for it in done.attempts[0].containers)
+    assert all(container.checkpoint_requested_at is not None for container in done.attempts[0].containers)
 
 
 async def test_the_other_nodes_run_until_the_main_node_has_written_its_checkpoint(world):
@@ -209,7 +212,7 @@ async def test_the_children_of_an_array_write_final_checkpoints_and_can_be_force
     hangs = {1: HANGS}
     parent = await world.submit(WRITES, array_size=2, children=hangs, tags=SIGNAL)
     children = [child_id(parent, index) for index in (0, 1)]
-    await world.wait_until(parent, lambda it: it.array_state is not None and it.array_state.spawned == len(children))
+    await world.wait_until(parent, lambda job: job.array_state is not None and job.array_state.spawned == len(children))
     for child in children:
         await world.wait_for_output(child, "ready")
 
@@ -230,7 +233,7 @@ async def test_a_bulk_stop_requests_checkpoints_where_there_is_a_directory(world
 
     outcomes = await world.outcomes(order, writes, plain)
 
-    assert {it.job_id: it.note for it in outcomes} == {writes: "", plain: NO_DIRECTORY}
+    assert {outcome.job_id: outcome.note for outcome in outcomes} == {writes: "", plain: NO_DIRECTORY}
     assert (await world.wait_for(writes, Status.FAILED)).stop.final_checkpoint == "final"
     assert not (await world.wait_for(plain, Status.FAILED)).stop.final_checkpoint_requested
 

@@ -25,12 +25,14 @@ async def by(world):
 
 
 def facts(job):
-    return [(it.kind, it.user, it.reason) for it in job.stop_orders]
+    return [(order.kind, order.user, order.reason) for order in job.stop_orders]
 
 
 async def steps(world, job):
     return [
-        (it.stop.progress, it.stop.kind, it.stop.user) for it in await world.store.history(job) if it.stop is not None
+        (other_job.stop.progress, other_job.stop.kind, other_job.stop.user)
+        for other_job in await world.store.history(job)
+        if other_job.stop is not None
     ]
 
 
@@ -75,7 +77,8 @@ async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_
     assert facts(done) == [(StopKind.TERMINATE, "cora", "too hot")]
     in_order(done.stop.ordered_at, done.stop.signalled_at, done.stop.killed_at, done.stopped_at)
     assert await steps(world, job) == [
-        (it, StopKind.TERMINATE, "cora") for it in (StopProgress.ORDERED, StopProgress.SIGNALLED, StopProgress.KILLED)
+        (value, StopKind.TERMINATE, "cora")
+        for value in (StopProgress.ORDERED, StopProgress.SIGNALLED, StopProgress.KILLED)
     ]
 
 
@@ -113,7 +116,7 @@ async def test_an_order_to_an_array_is_shown_with_each_child(world, by):
 
     parent = await world.wait_for(array, Status.FAILED, status_reason="too hot")
     children = [await world.job(child_id(array, index)) for index in range(3)]
-    assert {(*facts(it), it.stop.ordered_at) for it in (parent, *children)} == {
+    assert {(*facts(child), child.stop.ordered_at) for child in (parent, *children)} == {
         ((StopKind.TERMINATE, "cora", "too hot"), parent.stop.ordered_at)
     }
     assert (await steps(world, child_id(array, 2)))[0] == (StopProgress.ORDERED, StopKind.TERMINATE, "cora")
@@ -138,7 +141,7 @@ async def test_a_timeout_is_shown_as_an_order_of_the_server(world, by):
 
     done = await world.wait_for(job, Status.FAILED)
 
-    assert [(it.kind, it.user) for it in done.stop_orders] == [(StopKind.TIMEOUT, "")]
+    assert [(order.kind, order.user) for order in done.stop_orders] == [(StopKind.TIMEOUT, "")]
     in_order(done.started_at, done.stop.ordered_at, done.stop.signalled_at)
 
 
@@ -151,5 +154,5 @@ async def test_a_bulk_stop_gives_each_job_its_author_and_time(world, by):
     await world.terminate_all(*map(str, jobs), reason="too hot")
 
     done = [await world.wait_for(job, Status.FAILED, status_reason="too hot") for job in jobs]
-    assert [facts(it) for it in done] == [[(StopKind.TERMINATE, "cora", "too hot")]] * 2
-    assert len({it.stop.ordered_at for it in done}) == 1
+    assert [facts(job) for job in done] == [[(StopKind.TERMINATE, "cora", "too hot")]] * 2
+    assert len({job.stop.ordered_at for job in done}) == 1

@@ -35,7 +35,7 @@ def init(script=BRIEF, **changes):
 
 
 def codes(attempt):
-    return {it.key: it.exit_code for it in attempt.containers}
+    return {container.key: container.exit_code for container in attempt.containers}
 
 
 async def both_ready(world, job):
@@ -70,8 +70,8 @@ async def test_a_container_that_waits_for_a_success_starts_after_it(world):
 async def test_containers_share_files_in_a_volume(world):
     shared = (Mount(container_path="/shared", host_path=None, volume="work"),)
     writes = replace(init(mounts=shared), spec=replace(init(mounts=shared).spec, command=("touch", "/shared/it")))
-    it = app(BRIEF, mounts=shared, after={"init": "SUCCESS"})
-    reads = replace(it, spec=replace(it.spec, command=("test", "-e", "/shared/it")))
+    spec = app(BRIEF, mounts=shared, after={"init": "SUCCESS"})
+    reads = replace(spec, spec=replace(spec.spec, command=("test", "-e", "/shared/it")))
 
     job = await world.submit(task=task(writes, reads))
 
@@ -90,7 +90,7 @@ async def test_a_container_that_can_never_start_fails_the_job(world):
 
 async def test_the_failure_of_a_non_essential_container_does_not_fail_the_job(world):
     job = await world.submit(task=task(app(LASTING), sidecar(Script(seconds=0, exit_code=3))))
-    await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 3})
+    await world.wait_until(job, lambda job: job.attempt is not None and codes(job.attempt) == {APP: None, SIDECAR: 3})
     await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
@@ -113,14 +113,17 @@ async def test_a_retry_starts_all_containers(world):
 
     done = await world.wait_for(job, Status.SUCCEEDED, exit_codes=[5, 0])
 
-    assert [len(it.containers) for it in done.attempts] == [2, 2]
-    assert [len(await world.engine_calls(job, attempt=it, container_key=SIDECAR)) > 0 for it in (1, 2)] == [True, True]
+    assert [len(attempt.containers) for attempt in done.attempts] == [2, 2]
+    assert [len(await world.engine_calls(job, attempt=number, container_key=SIDECAR)) > 0 for number in (1, 2)] == [
+        True,
+        True,
+    ]
 
 
 async def test_each_container_has_its_own_log(world):
     first, second = lasting(output=("one",)), Script(seconds=0, output=("two",))
     job = await world.submit(task=task(app(first), sidecar(second, after={"app": "START"})))
-    await world.wait_until(job, lambda it: it.attempt is not None and codes(it.attempt) == {APP: None, SIDECAR: 0})
+    await world.wait_until(job, lambda job: job.attempt is not None and codes(job.attempt) == {APP: None, SIDECAR: 0})
     await world.finish(job, container_key=APP)
 
     done = await world.wait_for(job, Status.SUCCEEDED)
@@ -144,7 +147,7 @@ async def test_a_terminate_stops_all_containers(world):
     await world.terminate(job, "stop it")
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it", is_terminated=True)
-    assert [codes(it) for it in done.attempts] == [{APP: 0, SIDECAR: 0}]
+    assert [codes(attempt) for attempt in done.attempts] == [{APP: 0, SIDECAR: 0}]
 
 
 async def test_a_container_that_ignores_sigterm_is_killed_after_its_own_grace_period(world):
@@ -166,7 +169,7 @@ async def test_a_container_terminated_alone_leaves_the_job_and_its_other_contain
     await both_ready(world, job)
 
     assert await world.terminate_all(f"{job}.sidecar", reason="too hot") == {f"{job}.sidecar": "CONTAINER_STOPPING"}
-    await world.wait_until(job, lambda it: codes(it.attempt)[SIDECAR] is not None)
+    await world.wait_until(job, lambda job: codes(job.attempt)[SIDECAR] is not None)
     assert await world.terminate_all(f"{job}.1") == {f"{job}.sidecar": "ALREADY_FINISHED"}
     await world.finish(job, container_key=APP)
 
@@ -174,7 +177,11 @@ async def test_a_container_terminated_alone_leaves_the_job_and_its_other_contain
     _, stopped, other = done.attempts[0].containers
     assert (stopped.terminated_by.reason, other.terminated_by, done.stop_orders) == ("too hot", None, ())
     assert stopped.stopped_at <= done.stopped_at <= other.stopped_at
-    steps = [(it.stop.container, it.stop.progress) for it in await world.store.history(job) if it.stop is not None]
+    steps = [
+        (other_job.stop.container, other_job.stop.progress)
+        for other_job in await world.store.history(job)
+        if other_job.stop is not None
+    ]
     assert steps == [("sidecar", "ORDERED"), ("sidecar", "SIGNALLED")]
 
 
@@ -205,7 +212,7 @@ async def test_a_container_that_was_ordered_to_stop_alone_stops_after_a_crash(wo
 
     await world.restart()
 
-    await world.wait_until(job, lambda it: codes(it.attempt)[SIDECAR] == 137)
+    await world.wait_until(job, lambda job: codes(job.attempt)[SIDECAR] == 137)
     assert (await world.job(job)).status is Status.RUNNING
     await world.finish(job, container_key=APP)
     await world.wait_for(job, Status.SUCCEEDED)
@@ -248,7 +255,7 @@ async def test_a_container_being_created_at_the_timeout_is_not_started(world):
     await world.wait_for(job, Status.RUNNING)
     world.runtime.hold("create")
     await world.finish(job, container_key=INIT)
-    await world.wait_until(job, lambda it: it.stop is not None)
+    await world.wait_until(job, lambda job: job.stop is not None)
 
     world.runtime.release("create")
 
@@ -343,7 +350,7 @@ async def test_a_removed_container_is_lost_and_its_job_is_retried(world):
     await world.runtime.remove(Tag(job_id=job, attempt=1, container_key=APP))
 
     done = await world.wait_for(job, Status.SUCCEEDED)
-    assert [(it.status_reason, it.exit_code) for it in done.attempts] == [
+    assert [(attempt.status_reason, attempt.exit_code) for attempt in done.attempts] == [
         (status_reasons.DISAPPEARED, None),
         (status_reasons.EXITED, 0),
     ]

@@ -88,7 +88,7 @@ async def test_a_job_that_exits_0_before_the_signal_is_failed(world):
     await world.finish(job)
 
     done = await world.wait_for(job, Status.FAILED, status_reason="stop it")
-    assert [(it.exit_code, it.status_reason) for it in done.attempts] == [(0, "stop it")]
+    assert [(attempt.exit_code, attempt.status_reason) for attempt in done.attempts] == [(0, "stop it")]
 
 
 @pytest.mark.fault("SP26")

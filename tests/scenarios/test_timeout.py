@@ -37,7 +37,7 @@ async def test_the_timeout_counts_from_the_start_of_each_attempt(world):
 
 async def test_a_terminate_after_the_timeout_does_not_change_its_reason(world):
     job = await world.submit(Script(seconds=60, on_term=None), limit=1)
-    await world.wait_until(job, lambda it: it.stop is not None)
+    await world.wait_until(job, lambda job: job.stop is not None)
 
     await world.terminate(job, "late")
 

@@ -84,14 +84,17 @@ async def test_members_that_the_server_does_not_read_are_shown_as_they_were_sent
     job = await create(training, Script(seconds=0), description="a try", **kept)
 
     shown = await training.show(job)
-    assert {it: shown["configuration"][it] for it in kept} == kept
+    assert {value: shown["configuration"][value] for value in kept} == kept
     assert shown["description"] == "a try"
 
 
 async def test_jobs_with_the_same_image_and_size_share_a_definition(world, training):
-    jobs = [await create(training, Script(seconds=0), name=f"run-{it}", hyperparameters={"lr": it}) for it in range(2)]
+    jobs = [
+        await create(training, Script(seconds=0), name=f"run-{index}", hyperparameters={"lr": index})
+        for index in range(2)
+    ]
 
-    definitions = {(await world.wait_for(it, Status.SUCCEEDED)).spec.definition for it in jobs}
+    definitions = {(await world.wait_for(job, Status.SUCCEEDED)).spec.definition for job in jobs}
 
     assert len(definitions) == 1
 
@@ -135,7 +138,7 @@ async def test_a_create_that_is_repeated_after_a_crash_makes_one_job(world, trai
         ({"retries": 10}, "retries"),
         ({"metrics": [{"name": "f1", "regex": "a"}] * 2}, "metrics"),
     ],
-    ids=lambda it: it if isinstance(it, str) else None,
+    ids=lambda value: value if isinstance(value, str) else None,
 )
 async def test_an_invalid_member_is_named_in_the_error(world, training, members, field):
     answer = await training.ask("POST", "", request(Script()) | members)
@@ -160,7 +163,7 @@ async def test_metrics_progress_and_cost_are_shown(world, training):
     world.prices = PRICES
     world.submissions = world.server.submission_service(stop_grace=world.clock.now() - world.clock.now(), prices=PRICES)
     script = lasting(output=("epoch=1 step=50 loss=0.9 f1=0.5", "epoch=1 step=100 loss=0.4 f1=0.7"))
-    rules = [{"name": it, "regex": f"{it}=([0-9.]+)"} for it in ("epoch", "step", "loss", "f1")]
+    rules = [{"name": name, "regex": f"{name}=([0-9.]+)"} for name in ("epoch", "step", "loss", "f1")]
     job = await create(training, script, metrics=rules, progress={"totalSteps": 400})
     await world.wait_for_output(job, script.output[1])
     await world.sleep(2)
@@ -189,17 +192,17 @@ async def test_the_estimate_of_a_new_job_is_that_of_its_whole_duration(world, tr
 
 
 async def test_jobs_are_listed_newest_first_a_page_at_a_time(world, training):
-    jobs = [await create(training, Script(seconds=0), name=f"run-{it}") for it in range(3)]
+    jobs = [await create(training, Script(seconds=0), name=f"run-{index}") for index in range(3)]
     array = await world.submit(array_size=2)
 
     first = await training.ask("GET", "?limit=2&name=RUN-*")
     rest = await training.ask("GET", f"?limit=2&name=RUN-*&cursor={first['nextCursor']}")
 
-    assert [it["jobId"] for it in (*first["jobs"], *rest["jobs"])] == jobs[::-1]
+    assert [job["jobId"] for job in (*first["jobs"], *rest["jobs"])] == jobs[::-1]
     assert rest["nextCursor"] is None
-    for it in (*jobs, array):
-        await world.wait_for(it, Status.SUCCEEDED)
-    assert {it["jobId"] for it in (await training.ask("GET", "?status=completed"))["jobs"]} == set(jobs)
+    for job in (*jobs, array):
+        await world.wait_for(job, Status.SUCCEEDED)
+    assert {job["jobId"] for job in (await training.ask("GET", "?status=completed"))["jobs"]} == set(jobs)
 
 
 async def test_a_cursor_of_another_list_is_refused(world, training):
@@ -220,10 +223,10 @@ async def test_each_status_lists_its_own_jobs(world, training):
     await training.cancel(cancelled)
 
     async def listed(status):
-        return [it["jobId"] for it in (await training.ask("GET", f"?status={status}"))["jobs"]]
+        return [job["jobId"] for job in (await training.ask("GET", f"?status={status}"))["jobs"]]
 
     expected = {"queued": queued, "paused": paused, "cancelled": cancelled, "failed": failed, "running": holder}
-    assert {it: await listed(it) for it in expected} == {it: [job] for it, job in expected.items()}
+    assert {value: await listed(value) for value in expected} == {key: [job] for key, job in expected.items()}
 
 
 async def test_a_paused_job_waits_until_it_is_resumed(world, training):
@@ -254,12 +257,12 @@ async def test_a_running_job_is_paused_with_a_checkpoint_and_continues_from_it(w
     world.runtime.release("stop")
 
     assert answer.content == {"jobId": job, "status": "pausing"}
-    await world.wait_until(job, lambda it: it.held)
+    await world.wait_until(job, lambda job: job.held)
     shown = await training.show(job)
     assert (shown["status"], shown["attempts"]) == ("paused", 1)
-    assert [it["name"] for it in shown["checkpoints"]] == ["epoch-1"]
+    assert [checkpoint["name"] for checkpoint in shown["checkpoints"]] == ["epoch-1"]
     await training.ask("POST", f"/{job}/resume")
-    await world.wait_until(job, lambda it: it.attempt is not None and it.attempt.number == 2)
+    await world.wait_until(job, lambda other_job: other_job.attempt is not None and other_job.attempt.number == 2)
     await world.finish(job, Status.SUCCEEDED)
 
 
@@ -273,7 +276,7 @@ async def test_a_checkpoint_is_requested_listed_and_deleted(world, training):
         await world.sleep(0.1)
 
     assert (requested.status, requested.content) == (202, {"jobId": job, "signal": "USR1"})
-    assert [(it["name"], it["type"]) for it in found["checkpoints"]] == [
+    assert [(checkpoint["name"], checkpoint["type"]) for checkpoint in found["checkpoints"]] == [
         ("epoch-2", "manual"),
         ("epoch-1", "automatic"),
     ]

@@ -16,7 +16,7 @@ RULE = {"batchq:metric:val": r"val: (\d+)", "batchq:metric:none": r"nothing (\d+
 
 async def values(world, job_id, caller=ADMIN):
     found = await world.server.costs.metrics.current(await world.job(job_id), caller=caller)
-    return {name: it.value for name, it in found.items()}
+    return {name: value.value for name, value in found.items()}
 
 
 async def saved(world, job_id):
@@ -26,7 +26,7 @@ async def saved(world, job_id):
         if job.attempts and job.attempts[-1].metrics:
             break
         await world.sleep(0.1)
-    return {name: it.value for name, it in (await world.job(job_id)).attempts[-1].metrics}
+    return {name: metric.value for name, metric in (await world.job(job_id)).attempts[-1].metrics}
 
 
 async def test_the_log_of_a_running_job_shows_the_default_metrics(world):

@@ -44,7 +44,7 @@ async def set_limit(world, hard, period=BudgetPeriod.WHOLE):
 
 
 def status(world):
-    return next(it for it in world.engine.budget_statuses() if it.budget.key == LAB)
+    return next(other_status for other_status in world.engine.budget_statuses() if other_status.budget.key == LAB)
 
 
 async def cost(world, job_id):
@@ -83,7 +83,7 @@ async def no_limit_was_crossed(world, *jobs):
     await world.sleep(11)  # a check of the budgets
     assert status(world).budget.crossings == ()
     assert status(world).spent < LIMIT
-    assert status(world).spent == sum([await cost(world, it) for it in jobs])
+    assert status(world).spent == sum([await cost(world, job) for job in jobs])
 
 
 @pytest.mark.fault("BU07")
@@ -283,7 +283,7 @@ async def test_an_attempt_that_a_backup_believes_to_run_is_charged_to_the_last_s
     await lab.wait_for_engine(up=True)
     await lab.leave_safe_mode(purge=False)
 
-    await lab.wait_until(job, lambda it: len(it.attempts) == 1)
+    await lab.wait_until(job, lambda job: len(job.attempts) == 1)
 
     (lost,) = (await lab.job(job)).attempts
     assert lost.charged_until < lost.stopped_at - timedelta(seconds=ABSENCE)

@@ -67,8 +67,8 @@ async def test_a_submitted_job_is_handled_next(world):
     job = await world.submit(LASTING, millicpus=1, after=[await world.submit(LASTING, millicpus=1)])
     await world.wait_for(job, Status.PENDING)
     stored = await world.job(job)
-    known = await world.store.jobs([it.job_id for it in stored.spec.depends_on])
-    ended = {it: replace(other, status=Status.SUCCEEDED) for it, other in known.items()}
+    known = await world.store.jobs([job.job_id for job in stored.spec.depends_on])
+    ended = {key: replace(other, status=Status.SUCCEEDED) for key, other in known.items()}
 
     # The next unit of work follows at once, so the moment between is made by hand.
     world.store.jobs = _answering(world.store.store.jobs, ended)
@@ -83,7 +83,7 @@ def _answering(read, instead):
 
     async def jobs(ids, **of):
         found = await read(ids, **of)
-        return {it: instead.get(it, job) for it, job in found.items()}
+        return {key: instead.get(key, job) for key, job in found.items()}
 
     return jobs
 
@@ -238,11 +238,15 @@ async def test_a_job_that_a_bulk_stop_selected_does_not_start(world):
 
 
 async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
-    await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.DISABLED), caller=ADMIN)
+    await world.catalog.compute_environments.update(
+        LOCAL, lambda value: replace(value, state=State.DISABLED), caller=ADMIN
+    )
     job = await world.submit(Script(seconds=0))
 
     await world.wait_for_why(job, "NO_ENVIRONMENT", "No compute environment of queue default is enabled: local.")
-    await world.catalog.compute_environments.update(LOCAL, lambda it: replace(it, state=State.ENABLED), caller=ADMIN)
+    await world.catalog.compute_environments.update(
+        LOCAL, lambda other_value: replace(other_value, state=State.ENABLED), caller=ADMIN
+    )
     await world.wait_for(job, Status.SUCCEEDED)
 
 
@@ -271,12 +275,12 @@ async def test_the_warning_of_a_submission_follows_changes_of_the_environments(w
 
     for vcpus in (4, 2, 3):
         await world.catalog.compute_environments.update(
-            LOCAL, lambda it, vcpus=vcpus: replace(it, max_millicpus=vcpus * 1000), caller=ADMIN
+            LOCAL, lambda environment, vcpus=vcpus: replace(environment, max_millicpus=vcpus * 1000), caller=ADMIN
         )
         warnings.append([await warning(world, job) for _ in range(2)])
 
     assert warnings[0] == warnings[2] == [None, None]
-    assert all("requires 3 vCPUs" in it for it in warnings[1])
+    assert all("requires 3 vCPUs" in other_warning for other_warning in warnings[1])
 
 
 async def test_a_job_with_more_memory_than_the_host_cannot_start(world):
@@ -558,5 +562,5 @@ async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(
     seen = await world.server.explanations.heads(queues, caller=ADMIN)
     hidden = await world.server.explanations.heads(queues, caller=Caller(user="bob"))
 
-    assert {queue: it.code for queue, it in seen.items()} == {default: "WAITS_FOR_VCPUS"}
+    assert {queue: value.code for queue, value in seen.items()} == {default: "WAITS_FOR_VCPUS"}
     assert hidden == {}

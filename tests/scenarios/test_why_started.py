@@ -41,8 +41,8 @@ async def test_a_job_shows_which_image_it_pulls(world):
         world.machine.engine.missing_images[ABSENT] = "connection refused"
     world.runtime.hold("pull")
     jobs = [await world.submit(image=ABSENT) for _ in range(2)]
-    for it in jobs:
-        await world.wait_for_why(it, "PULLING_IMAGE")
+    for job in jobs:
+        await world.wait_for_why(job, "PULLING_IMAGE")
 
     why = await world.wait_for_why(
         jobs[0], "PULLING_IMAGE", f"Has been pulling image {ABSENT} for *s. 2 jobs wait for the same image."
@@ -448,7 +448,7 @@ async def test_a_job_that_was_blocked_for_too_long_shows_what_blocked_it(world):
     reason = status_reasons.code(status_reasons.no_room(""))
     limits = (TimeLimit(reason=reason, most=timedelta(seconds=1)),)
     await world.catalog.job_queues.update(
-        QueueName("default"), lambda it: replace(it, time_limits=limits), caller=ADMIN
+        QueueName("default"), lambda value: replace(value, time_limits=limits), caller=ADMIN
     )
     await world.start(millicpus=4000)
 

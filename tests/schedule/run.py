@@ -66,7 +66,7 @@ class _Generator:
         self._submissions += 1
         self.jobs += size or 1
         seconds = min(LONGEST, max(1, round(rng.lognormvariate(3.2, 0.9))))
-        share = rng.choices(list(WEIGHTS), weights=[1 / it for it in WEIGHTS.values()])[0]
+        share = rng.choices(list(WEIGHTS), weights=[1 / weight for weight in WEIGHTS.values()])[0]
         fair = rng.random() < 0.6
         vcpus = rng.choice(SIZES)
         spec = builders.spec(
@@ -138,7 +138,9 @@ class MetricsRecorder:
 
     def metrics(self) -> Metrics:
         duration = (self._last - NOON).total_seconds()
-        entitled = {share: 1 / weight / sum(1 / it for it in WEIGHTS.values()) for share, weight in WEIGHTS.items()}
+        entitled = {
+            share: 1 / weight / sum(1 / weight for weight in WEIGHTS.values()) for share, weight in WEIGHTS.items()
+        }
         total = sum(self._given.values()) or 1.0
         used_by_share = {share: self._given[share] / total for share in WEIGHTS}
         return Metrics(
@@ -146,7 +148,7 @@ class MetricsRecorder:
             unfinished=len(self._left),
             duration=duration,
             utilisation=self._used_time / (self._waiting_time * sum(self._environments.values())),
-            waits={queue: _spread([it[2] - it[1] for it in starts]) for queue, starts in self._starts.items()},
+            waits={queue: _spread([start[2] - start[1] for start in starts]) for queue, starts in self._starts.items()},
             longest_delay=self._longest_delay(),
             share_error=max(abs(used_by_share[share] - entitled[share]) for share in WEIGHTS),
             used_by_share=used_by_share,
@@ -195,7 +197,7 @@ class MetricsRecorder:
 
 
 def _spread(waits: list[timedelta]) -> tuple[float, float, float]:
-    seconds = [it.total_seconds() for it in waits]
+    seconds = [wait.total_seconds() for wait in waits]
     return mean(seconds), quantiles(seconds, n=20)[-1], max(seconds)
 
 

@@ -64,7 +64,7 @@ def batchq(capsys):
 
     def run(*words, status=0, errors=False):
         try:
-            ended = main([str(it) for it in words])
+            ended = main([str(word) for word in words])
         except SystemExit as raised:
             ended = raised.code
         printed = capsys.readouterr()

@@ -20,7 +20,7 @@ def batchq(*words):
     """Run a command. Returns its status, the lines of stdout, and stderr."""
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         try:
-            status = main([str(it) for it in words])
+            status = main([str(word) for word in words])
         except SystemExit as raised:
             status = raised.code
     return SimpleNamespace(status=status, out=out.getvalue().splitlines(), err=err.getvalue())
@@ -36,7 +36,7 @@ def run(*words):
 def create_key(user, data):
     """The id and the secret of a new key."""
     (line,) = run("key", "create", "--user", user, "--data", data)
-    return [it.partition("=")[2] for it in shlex.split(line)[1:]]
+    return [part.partition("=")[2] for part in shlex.split(line)[1:]]
 
 
 class JobQueue:

@@ -97,7 +97,9 @@ def refusals():
     yield from ((name, body) for name in POSTED for body in BODIES.values())
     submissions = [test_submit_job.REQUEST | members for members in test_submit_job.REFUSED.values()]
     submissions += [test_submit_several.REQUEST | members for members, _ in test_submit_several.REFUSED]
-    submissions += [test_submit_job.REQUEST | {"containerOverrides": it} for it in test_submit_job.BAD_OVERRIDES]
+    submissions += [
+        test_submit_job.REQUEST | {"containerOverrides": override} for override in test_submit_job.BAD_OVERRIDES
+    ]
     yield from (("SubmitJob", json.dumps(members).encode()) for members in submissions)
     definitions = [members for members, _ in test_register_job_definition.REFUSED]
     yield from (("RegisterJobDefinition", json.dumps(members).encode()) for members in definitions)
@@ -127,6 +129,6 @@ def test_refused_requests_leave_no_trace_in_the_database(with_definitions):
     with closing(HTTPConnection(*address(with_definitions))) as connection:
         answers = [(name, body, send(connection, name, body)) for name, body in refusals()]
 
-    assert [it for it in answers if it[2] != (400, True)] == []
+    assert [answer for answer in answers if answer[2] != (400, True)] == []
     assert len(answers) > 900
     assert dump(with_definitions) == before

@@ -45,11 +45,11 @@ def test_only_the_given_ids_are_cancelled(queue):
     assert sorted(done.out) == sorted(
         [f"{first}  cancelled  sim (RUNNABLE)", f"{third}  cancelled  sim (RUNNABLE)", f"2 {CANCELLED}"]
     )
-    ended = [queue.describe(it) for it in (first, third)]
-    assert [(it["status"], it["isCancelled"], it["statusReason"]) for it in ended] == [
+    ended = [queue.describe(job_id) for job_id in (first, third)]
+    assert [(job["status"], job["isCancelled"], job["statusReason"]) for job in ended] == [
         ("FAILED", True, f"Cancelled by {USER}")
     ] * 2
-    assert [queue.status(it) for it in (runs, second)] == ["RUNNING", "RUNNABLE"]
+    assert [queue.status(job_id) for job_id in (runs, second)] == ["RUNNING", "RUNNABLE"]
 
 
 def test_a_terminated_job_releases_its_resources(queue):
@@ -70,7 +70,7 @@ def test_children_selected_by_status_are_reported_separately(queue):
     done = batchq("cancel", "-n", "many", "-t", "pending", "-q", queue.name)
 
     assert (done.status, done.out[-1], len(done.out)) == (0, f"2499 {CANCELLED}", 2500)
-    assert {it.partition("  ")[0] for it in done.out[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
+    assert {text.partition("  ")[0] for text in done.out[:-1]} == {f"{array}:{index}" for index in range(1, 2500)}
     assert queue.status(f"{array}:0") == "RUNNING"
 
 

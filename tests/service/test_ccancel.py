@@ -39,15 +39,15 @@ def test_running_jobs_are_killed_without_a_grace_period(simulated, batchq_lines,
 
 def test_names_are_exact(simulated, batchq_lines, submit):
     names = ["train", "Train", "train2"]
-    jobs = {it: submit("--name", it) for it in names}
+    jobs = {name: submit("--name", name) for name in names}
 
     out, _ = batchq_lines("ccancel", "-n", "train")
 
     assert out == [f"Job {jobs['train']} cancelled successfully."]
     assert batchq_lines("ccancel", "-n", "trai*") == (["No job matches; 0 jobs are cancelled."], [])
-    assert [it["status"] for it in simulated.client().describe_jobs(jobs=[jobs["Train"], jobs["train2"]])["jobs"]] == [
-        "RUNNING"
-    ] * 2
+    assert [
+        job["status"] for job in simulated.client().describe_jobs(jobs=[jobs["Train"], jobs["train2"]])["jobs"]
+    ] == ["RUNNING"] * 2
 
 
 def test_states_have_the_letters_of_ccancel(simulated, batchq_lines, submit):
@@ -133,7 +133,7 @@ def test_the_result_is_printed_as_json(batchq_lines, submit):
     out, _ = batchq_lines("ccancel", job, "--json")
 
     result = json.loads("".join(out))
-    assert (result["status"], [it["jobId"] for it in result["jobs"]]) == (0, [job])
+    assert (result["status"], [job["jobId"] for job in result["jobs"]]) == (0, [job])
 
 
 @pytest.mark.parametrize("flag", ["-v", "--version"])

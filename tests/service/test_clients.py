@@ -44,7 +44,7 @@ def test_the_aws_cli_works_after_one_register_job_definition(docker_service):
     (described,) = aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"]
     stream = described["container"]["logStreamName"]
     events = aws(docker_service, "logs", "get-log-events", "--log-group-name", GROUP, "--log-stream-name", stream)
-    assert [it["message"] for it in events["events"]] == ["hello from the CLI"]
+    assert [event["message"] for event in events["events"]] == ["hello from the CLI"]
     assert aws(docker_service, "batch", "cancel-job", "--job-id", job, "--reason", "late") is None
     assert aws(docker_service, "batch", "terminate-job", "--job-id", job, "--reason", "late") is None
     assert aws(docker_service, "batch", "describe-jobs", "--jobs", job)["jobs"] == [described]
@@ -69,7 +69,7 @@ def test_boto3_creates_all_resources_and_stops_its_jobs(docker_service):
     done = reaches(batch, job["jobId"], "FAILED")
     assert done["statusReason"] == "seen enough"
     assert (done["isTerminated"], done["isCancelled"]) == (True, False)
-    assert [it["container"]["exitCode"] for it in done["attempts"]] == [137]
+    assert [attempt["container"]["exitCode"] for attempt in done["attempts"]] == [137]
     assert done["attempts"][0]["statusReason"] == "seen enough"
 
 
@@ -82,7 +82,7 @@ def test_a_running_jobs_log_can_be_followed(docker_service):
     seen, token = [], {}
     while "two" not in seen:
         page = logs.get_log_events(logGroupName=GROUP, logStreamName=stream, startFromHead=True, **token)
-        seen += [it["message"] for it in page["events"]]
+        seen += [event["message"] for event in page["events"]]
         token = {"nextToken": page["nextForwardToken"]}
 
     assert seen == ["one", "two"]
@@ -100,10 +100,10 @@ def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
     seen, since = {}, 0
     while len(seen) < 3:
         for page in logs.get_paginator("filter_log_events").paginate(logGroupName=GROUP, startTime=since):
-            seen |= {it["eventId"]: it for it in page["events"]}
-        since = max((it["timestamp"] for it in seen.values()), default=0)
+            seen |= {event["eventId"]: event for event in page["events"]}
+        since = max((event["timestamp"] for event in seen.values()), default=0)
 
-    assert [it["message"] for it in seen.values()] == ["line 1", "line 2", "line 3"]
+    assert [event["message"] for event in seen.values()] == ["line 1", "line 2", "line 3"]
     assert reaches(batch, job, "RUNNING")
     batch.terminate_job(jobId=job, reason="enough")
 

@@ -15,7 +15,7 @@ ENVIRONMENTS = [{"order": 1, "computeEnvironment": "local"}]
 def together(works):
     """Their outcomes, each of a thread of its own."""
     with ThreadPoolExecutor(len(works)) as pool:
-        return [it.result() for it in [pool.submit(work) for work in works]]
+        return [other_work.result() for other_work in [pool.submit(work) for work in works]]
 
 
 @pytest.mark.fault("IN24")
@@ -27,7 +27,7 @@ def test_fifty_concurrent_registrations_get_the_revisions_one_to_fifty(shared, o
 
     assert sorted(made) == list(range(1, 51))
     described = batch.get_paginator("describe_job_definitions").paginate(jobDefinitionName=own_name).build_full_result()
-    assert sorted(it["revision"] for it in described["jobDefinitions"]) == list(range(1, 51))
+    assert sorted(definition["revision"] for definition in described["jobDefinitions"]) == list(range(1, 51))
 
 
 def submits(batch, queue):

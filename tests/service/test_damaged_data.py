@@ -61,4 +61,6 @@ def test_a_server_with_damaged_rows_starts_reports_them_and_runs_other_jobs(serv
     assert (
         len(batch.list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": ["*"]}])["jobSummaryList"]) == 5
     )
-    assert [it["jobDefinitionName"] for it in batch.describe_job_definitions()["jobDefinitions"]] == ["plays"]
+    assert [definition["jobDefinitionName"] for definition in batch.describe_job_definitions()["jobDefinitions"]] == [
+        "plays"
+    ]

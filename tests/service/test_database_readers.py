@@ -48,4 +48,4 @@ def test_programs_that_open_the_database_lose_nothing(service, tmp_path):
 
     found = service.client().describe_jobs(jobs=[*early, *late])["jobs"]
     assert int(counted) == 10
-    assert {it["jobId"] for it in found} == {*early, *late}
+    assert {job["jobId"] for job in found} == {*early, *late}

@@ -44,11 +44,11 @@ class Reader(threading.Thread):
             after = page["next"]
 
     def statuses(self, job):
-        return [it["status"] for it in self.events if it["jobId"] == job]
+        return [event["status"] for event in self.events if event["jobId"] == job]
 
     def wait_for_ends(self, jobs):
         end = time.monotonic() + PATIENCE
-        while not {it["jobId"] for it in self.events if it["status"] in {"SUCCEEDED", "FAILED"}} >= set(jobs):
+        while not {event["jobId"] for event in self.events if event["status"] in {"SUCCEEDED", "FAILED"}} >= set(jobs):
             assert time.monotonic() < end
             time.sleep(0.05)
 
@@ -69,9 +69,11 @@ def test_a_reader_gets_every_number_once_and_in_order_although_the_server_is_kil
         reader.end()
 
     assert reader.failures > 0
-    assert [it["number"] for it in reader.events] == list(range(1, len(reader.events) + 1))
+    assert [event["number"] for event in reader.events] == list(range(1, len(reader.events) + 1))
     for job in jobs:
-        assert reader.statuses(job) == [it["status"] for it in get(simulated, f"jobs/{job}/history")["history"]]
+        assert reader.statuses(job) == [
+            other_job["status"] for other_job in get(simulated, f"jobs/{job}/history")["history"]
+        ]
 
 
 def test_an_event_names_the_job_and_its_status(shared):
@@ -84,7 +86,7 @@ def test_an_event_names_the_job_and_its_status(shared):
     assert (first["jobName"], first["jobQueue"], first["status"]) == ("Named", "default", "SUBMITTED")
     assert "attempt" not in first
     assert last["statusReason"] == "Essential container in task exited"
-    assert [(it["status"], it["attempt"]) for it in only] == [("STARTING", 1), ("RUNNING", 1)]
+    assert [(job["status"], job["attempt"]) for job in only] == [("STARTING", 1), ("RUNNING", 1)]
 
 
 def test_a_reader_without_a_number_begins_now_and_is_answered_soon(shared):
@@ -107,7 +109,7 @@ def test_a_log_is_followed_to_its_end(shared):
     while True:
         position = "" if after is None else f"&after={after}"
         page = get(shared, f"jobs/{job}/log?wait=20&limit=1{position}")
-        lines += [it["message"] for it in page["lines"]]
+        lines += [line["message"] for line in page["lines"]]
         after = page["next"]
         if page["over"]:
             break

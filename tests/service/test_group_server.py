@@ -23,7 +23,7 @@ def batchq(monkeypatch, capsys):
         with monkeypatch.context() as around:
             for name, value in signs.items():
                 around.setenv(name, value)
-            status = main([str(it) for it in words])
+            status = main([str(word) for word in words])
         text = capsys.readouterr()
         return status, text.out or text.err
 
@@ -31,7 +31,7 @@ def batchq(monkeypatch, capsys):
 
 
 def key_of(text):
-    return [it.partition("=")[2] for it in shlex.split(text[1])[1:]]
+    return [part.partition("=")[2] for part in shlex.split(text[1])[1:]]
 
 
 def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
@@ -69,7 +69,7 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
 
     me = json.loads(described[1])
     assert (me["user"], me["account"], me["role"]) == ("ada", "lab", "USER")
-    assert [it["name"] for it in json.loads(listed[1])["users"]] == ["ada", "cora"]
+    assert [user["name"] for user in json.loads(listed[1])["users"]] == ["ada", "cora"]
     assert forbidden == (1, "batchq: User ada is not authorized to perform DescribeUsers.\n")
     assert all(seen.values())
 
@@ -77,7 +77,7 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
 def records(printed):
     status, out = printed
     assert status == 0, out
-    return [(it["user"], it["operation"], it["resource"]) for it in reversed(json.loads(out))]
+    return [(load["user"], load["operation"], load["resource"]) for load in reversed(json.loads(out))]
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def group(tmp_path, batchq):
     batchq("user", "add", "cora", "--account", "lab", "--coordinates", "lab", *here)
     batchq("user", "add", "ada", "--account", "lab", *here)
     batchq("user", "add", "eve", "--account", "other", *here)
-    return keys | {it: key_of(batchq("key", "create", "--user", it, *here)) for it in ("cora", "ada", "eve")}
+    return keys | {name: key_of(batchq("key", "create", "--user", name, *here)) for name in ("cora", "ada", "eve")}
 
 
 def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, group):
@@ -124,7 +124,7 @@ def test_each_user_gets_the_audit_records_that_they_may_see(tmp_path, batchq, gr
         everything = audit("amy")
         assert everything[-5:] == [*of_ada, *of_amy]
         assert audit("amy", "--operation", "CreateUser") == [
-            (machine_user(), "CreateUser", f"user/{it}") for it in ("cora", "ada", "eve")
+            (machine_user(), "CreateUser", f"user/{name}") for name in ("cora", "ada", "eve")
         ]
         assert audit("amy", "--limit", "2") == of_amy
         assert audit("amy", "--since", "2999-01-01") == []

@@ -71,8 +71,8 @@ def test_a_trainer_is_paused_with_a_checkpoint_and_resumed(simulated, batchq, su
     assert "final checkpoint epoch-2" in shown
     walk = batchq("history", job)
     assert "final checkpoint epoch-2" in walk
-    rows = [it.split("\t") for it in batchq("checkpoints", job).splitlines()]
-    assert [(it[1], it[2], it[4]) for it in rows] == [("epoch-1", "automatic", "1"), ("epoch-2", "final", "2")]
+    rows = [line.split("\t") for line in batchq("checkpoints", job).splitlines()]
+    assert [(row[1], row[2], row[4]) for row in rows] == [("epoch-1", "automatic", "1"), ("epoch-2", "final", "2")]
 
     assert batchq("resume", job[:8]).startswith(f"{job}  resumed  trainer (")
     reaches(batch, job, "RUNNING")
@@ -95,7 +95,7 @@ def test_a_terminate_with_a_checkpoint_waits_for_it_and_force_does_not(simulated
     assert "final checkpoint, SIGTERM, SIGKILL after the grace period" in saved
     reaches(batch, trainer, "FAILED")
     until(lambda: "epoch-1" not in batchq("checkpoints", trainer))
-    assert [it.split("\t")[1:3] for it in batchq("checkpoints", trainer).splitlines()] == [["epoch-2", "final"]]
+    assert [line.split("\t")[1:3] for line in batchq("checkpoints", trainer).splitlines()] == [["epoch-2", "final"]]
 
     batchq("terminate", hanging)
     forced = batchq("terminate", hanging, "--force")

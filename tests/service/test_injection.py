@@ -40,7 +40,7 @@ PATHS = ["../../etc/passwd", "/etc/passwd", "text/default/../../../batchq.db", "
 
 
 @pytest.mark.fault("IN19")
-@pytest.mark.parametrize("name", PATHS, ids=lambda it: ascii(it)[:20])
+@pytest.mark.parametrize("name", PATHS, ids=lambda value: ascii(value)[:20])
 def test_the_name_of_a_log_stream_is_no_path(shared, name):
     logs = shared.client("logs")
 

@@ -25,17 +25,17 @@ def lab(tmp_path_factory):
     """The admin amy, ann of laba, and cora, who coordinates laba and whose account may mount the folder above ann's."""
     folder = tmp_path_factory.mktemp("authors")
     data, ours, secret = folder / "data", folder / "files" / "laba", folder / "files" / "secret"
-    for it, mode in ((ours, 0o777), (secret, 0o700)):
-        it.mkdir(parents=True)
-        it.chmod(mode)
+    for value, mode in ((ours, 0o777), (secret, 0o700)):
+        value.mkdir(parents=True)
+        value.chmod(mode)
     key = create_key("amy", data)
     run("account", "add", "laba", "--volumes", ours, "--data", data)
     run("account", "add", "chiefs", "--volumes", folder / "files", "--root-user", "yes", "--data", data)
     run("user", "add", "ann", "--account", "laba", "--data", data)
     run("user", "add", "cora", "--account", "chiefs", "--coordinates", "laba", "--data", data)
-    keys = {it: create_key(it, data) for it in ("ann", "cora")} | {"amy": key}
+    keys = {name: create_key(name, data) for name in ("ann", "cora")} | {"amy": key}
     with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
-        clients = {name: service.client(key=it) for name, it in keys.items()}
+        clients = {name: service.client(key=value) for name, value in keys.items()}
         yield SimpleNamespace(service=service, ours=ours, secret=secret, keys=keys, **clients)
 
 

@@ -164,7 +164,7 @@ def queued(tmp_path):
             "a link": held(batch, "link", **mounting(tmp_path / "allowed" / "link")),
             "nothing": held(batch, "nothing"),
         }
-        assert [reaches(batch, it, "RUNNABLE")["attempts"] for it in jobs.values()] == [[]] * len(jobs)
+        assert [reaches(batch, job, "RUNNABLE")["attempts"] for job in jobs.values()] == [[]] * len(jobs)
     return jobs
 
 
@@ -182,7 +182,7 @@ def tightened(tmp_path, queued):
 
 def statuses(service, job_id):
     """All statuses in the history of the job."""
-    return {it["status"] for it in service.native(f"jobs/{job_id}/history")[1]["history"]}
+    return {job["status"] for job in service.native(f"jobs/{job_id}/history")[1]["history"]}
 
 
 @pytest.mark.fault("SE09", "SE10")

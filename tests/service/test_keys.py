@@ -30,7 +30,7 @@ class Keys:
     def create(self, user="ada"):
         """The id and the secret, as a shell reads them."""
         _, *given = shlex.split(self("create", "--user", user))
-        return [it.partition("=")[2] for it in given]
+        return [text.partition("=")[2] for text in given]
 
     def __call__(self, *words):
         with redirect_stdout(StringIO()) as printed:
@@ -106,7 +106,7 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     keys("disable", first[0])
     keys("delete", second[0])
 
-    refused = [code_of(served.client(key=it).describe_job_queues) for it in (first, second)]
+    refused = [code_of(served.client(key=value).describe_job_queues) for value in (first, second)]
     assert refused == ["InvalidSignatureException"] * 2
     keys("enable", first[0])
     assert served.client(key=first).describe_job_queues()["jobQueues"]
@@ -206,7 +206,7 @@ def test_a_user_above_the_rate_is_throttled_and_others_are_not(served, keys):
     answers = statuses(served, greedy)
 
     assert next(answers) == HTTPStatus.OK
-    assert next(it for it in answers if it != HTTPStatus.OK) == HTTPStatus.TOO_MANY_REQUESTS
+    assert next(answer for answer in answers if answer != HTTPStatus.OK) == HTTPStatus.TOO_MANY_REQUESTS
     assert next(statuses(served, modest)) == HTTPStatus.OK
 
 

@@ -101,7 +101,9 @@ def make_jobs(service):
         members = {"jobName": "a-job", "jobQueue": queue, "jobDefinition": definition}
         return batch.submit_job(**members, **more)["jobId"]
 
-    consumes = {"consumableResourceList": [{"consumableResource": it, "quantity": 1} for it in ("licences", "tokens")]}
+    consumes = {
+        "consumableResourceList": [{"consumableResource": name, "quantity": 1} for name in ("licences", "tokens")]
+    }
     done = submit("prints:1", tags={"x": "y"}, propagateTags=True, consumableResourcePropertiesOverride=consumes)
     shared = submit("prints:1", "shared", shareIdentifier="red1", schedulingPriorityOverride=3)
     over = [
@@ -135,23 +137,25 @@ def make_jobs(service):
 
 def describe(service, jobs):
     batch, logs = service.client(), service.client("logs")
-    children = [it["jobId"] for job in jobs for it in batch.list_jobs(arrayJobId=job)["jobSummaryList"]]
-    nodes = [it["jobId"] for job in jobs for it in batch.list_jobs(multiNodeJobId=job)["jobSummaryList"]]
+    children = [other_job["jobId"] for job in jobs for other_job in batch.list_jobs(arrayJobId=job)["jobSummaryList"]]
+    nodes = [other_job["jobId"] for job in jobs for other_job in batch.list_jobs(multiNodeJobId=job)["jobSummaryList"]]
     every_job = [*jobs, *children, *nodes]
     queues = plain(batch.describe_job_queues())["jobQueues"]
     policies = batch.list_scheduling_policies()["schedulingPolicies"]
-    resources = [it["consumableResourceName"] for it in batch.list_consumable_resources()["consumableResources"]]
+    resources = [
+        resource["consumableResourceName"] for resource in batch.list_consumable_resources()["consumableResources"]
+    ]
     streams = plain(logs.describe_log_streams(logGroupName=LOGS))["logStreams"]
     return {
         "environments": plain(batch.describe_compute_environments())["computeEnvironments"],
         "queues": queues,
         "definitions": plain(batch.describe_job_definitions())["jobDefinitions"],
-        "policies": plain(batch.describe_scheduling_policies(arns=[it["arn"] for it in policies]))[
+        "policies": plain(batch.describe_scheduling_policies(arns=[policy["arn"] for policy in policies]))[
             "schedulingPolicies"
         ],
-        "resources": [plain(batch.describe_consumable_resource(consumableResource=it)) for it in resources],
+        "resources": [plain(batch.describe_consumable_resource(consumableResource=resource)) for resource in resources],
         "jobs of resources": [
-            plain(batch.list_jobs_by_consumable_resource(consumableResource=it))["jobs"] for it in resources
+            plain(batch.list_jobs_by_consumable_resource(consumableResource=resource))["jobs"] for resource in resources
         ],
         "jobs": plain(batch.describe_jobs(jobs=every_job))["jobs"],
         "children and nodes": [children, nodes],
@@ -162,24 +166,26 @@ def describe(service, jobs):
             for queue in queues
             for status in STATUSES
         },
-        "fronts": [batch.get_job_queue_snapshot(jobQueue=it["jobQueueName"])["frontOfQueue"]["jobs"] for it in queues],
+        "fronts": [
+            batch.get_job_queue_snapshot(jobQueue=queue["jobQueueName"])["frontOfQueue"]["jobs"] for queue in queues
+        ],
         "tags": batch.list_tags_for_resource(resourceArn=policies[0]["arn"])["tags"],
-        "history": [service.native(f"jobs/{it}/history")[1] for it in jobs],
+        "history": [service.native(f"jobs/{job}/history")[1] for job in jobs],
         "streams": streams,
         "events": [
-            plain(logs.get_log_events(logGroupName=LOGS, logStreamName=it["logStreamName"], startFromHead=True))[
+            plain(logs.get_log_events(logGroupName=LOGS, logStreamName=stream["logStreamName"], startFromHead=True))[
                 "events"
             ]
-            for it in streams
+            for stream in streams
         ],
         "audit": run("audit", "-o", "json", "--url", service.url),
         "users": run("user", "list", "-o", "json", "--data", service.data),
         "accounts": run("account", "list", "-o", "json", "--data", service.data),
         "keys": run("key", "list", "--data", service.data),
-        "health": {name: it for name, it in service.health().items() if name not in {"now", "eventLoop"}},
+        "health": {name: value for name, value in service.health().items() if name not in {"now", "eventLoop"}},
     }
 
 
 def plain(answer):
     assert "nextToken" not in answer
-    return {name: it for name, it in answer.items() if name != "ResponseMetadata"}
+    return {name: value for name, value in answer.items() if name != "ResponseMetadata"}

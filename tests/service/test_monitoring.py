@@ -39,9 +39,9 @@ def get(url, **headers):
 def samples(text):
     """The samples of a scrape by name and labels."""
     return {
-        (it.name, *sorted(it.labels.items())): it.value
+        (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
-        for it in family.samples
+        for sample in family.samples
     }
 
 
@@ -69,7 +69,7 @@ def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_pat
 
         assert status == 200
         assert samples(text)["batchq_jobs_finished_total", ("outcome", "succeeded"), ("queue", "default")] == 1
-        assert not [it for it in ("secret", job) if it in text]
+        assert not [name for name in ("secret", job) if name in text]
 
 
 def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_path):
@@ -178,4 +178,4 @@ def queried(address, expression, label):
     except OSError:
         return {}
     found = json.loads(text)["data"]["result"] if status == 200 else []
-    return {it["metric"][label]: it["value"][1] for it in found}
+    return {value["metric"][label]: value["value"][1] for value in found}

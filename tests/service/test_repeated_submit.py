@@ -81,7 +81,7 @@ def test_a_repeated_call_creates_one_job_and_returns_its_id(shared, fault, own_n
         job = batch.submit_job(jobName=own_name, jobQueue="default", jobDefinition=own_name)["jobId"]
 
     listed = shared.client().list_jobs(jobQueue="default", filters=[{"name": "JOB_NAME", "values": [own_name]}])
-    assert [it["jobId"] for it in listed["jobSummaryList"]] == [job]
+    assert [job["jobId"] for job in listed["jobSummaryList"]] == [job]
 
 
 def test_two_equal_calls_create_two_jobs(shared, own_name):

@@ -41,6 +41,6 @@ def test_a_job_that_ended_a_month_ago_is_deleted_with_its_log(simulated):
     until(lambda: batch.describe_jobs(jobs=[old])["jobs"] == [])
     until(lambda: log_files(simulated.data) == 1)
     listed = batch.list_jobs(jobQueue="default", jobStatus="SUCCEEDED")["jobSummaryList"]
-    assert [it["jobId"] for it in listed] == [new]
+    assert [job["jobId"] for job in listed] == [new]
     with pytest.raises(ClientError, match="ResourceNotFoundException"):
         logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream)

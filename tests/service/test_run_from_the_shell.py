@@ -74,7 +74,7 @@ def test_a_killed_server_is_waited_for(simulated, run):
     simulated.start()
 
     status, _, printed = ended(process)
-    assert any(it.endswith("; waiting for the server") for it in printed)
+    assert any(text.endswith("; waiting for the server") for text in printed)
     assert "batchq: the server responds again" in printed
     assert status in {0, 125}  # simulated containers end with their server
 
@@ -105,7 +105,7 @@ def test_a_container_that_cannot_start_has_no_exit_code(docker_service, run):
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda it: it.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda item: item.name)
 def test_stop_on_exit_terminates_the_container(docker_service, run, number):
     process = run(docker_service, IMAGE, "--memory", "32m", "--stop-on-exit", "--", "sh", "-c", "echo one; sleep 600")
     assert process.stdout.readline() == "one\n"

@@ -98,10 +98,12 @@ def test_a_training_job_completes_with_its_times_metrics_and_statuses(sagemaker,
     assert (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"]) == (1, 1)
     assert (job["HyperParameters"], job["RoleArn"]) == ({"lr": "0.1"}, ROLE)
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600}
-    assert [(it["MetricName"], it["Value"]) for it in job["FinalMetricDataList"]] == [("validation:loss", 0.25)]
-    steps = [it["Status"] for it in job["SecondaryStatusTransitions"]]
+    assert [(value["MetricName"], value["Value"]) for value in job["FinalMetricDataList"]] == [
+        ("validation:loss", 0.25)
+    ]
+    steps = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
     assert steps == ["Pending", "Downloading", "Training", "Completed"]
-    assert all(it["EndTime"] >= it["StartTime"] for it in job["SecondaryStatusTransitions"])
+    assert all(transition["EndTime"] >= transition["StartTime"] for transition in job["SecondaryStatusTransitions"])
 
 
 def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, create, ended):
@@ -117,7 +119,11 @@ def test_a_stopped_job_is_stopping_until_its_container_has_ended(sagemaker, crea
     refused = "The request was rejected because the training job is in status Stopping."
     assert again == ("ValidationException", refused)
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
-    assert [it["Status"] for it in job["SecondaryStatusTransitions"]][-3:] == ["Training", "Stopping", "Stopped"]
+    assert [transition["Status"] for transition in job["SecondaryStatusTransitions"]][-3:] == [
+        "Training",
+        "Stopping",
+        "Stopped",
+    ]
     assert error(sagemaker.stop_training_job, TrainingJobName=name)[1].endswith("in status Stopped.")
 
 
@@ -141,9 +147,9 @@ def test_a_failed_algorithm_is_not_retried(sagemaker, create):
 
 def test_the_failure_reason_is_what_the_algorithm_wrote(sagemaker, create):
     text = "Traceback: the loss is not a number\n"
-    named, long = [create(Script(seconds=0.1, exit_code=1, failure=it)) for it in (text, "x" * 3000)]
+    named, long = [create(Script(seconds=0.1, exit_code=1, failure=value)) for value in (text, "x" * 3000)]
 
-    short, cut = [until(sagemaker, it, "Failed")["FailureReason"] for it in (named, long)]
+    short, cut = [until(sagemaker, value, "Failed")["FailureReason"] for value in (named, long)]
 
     assert short == f"AlgorithmError: {text.strip()}, exit code: 1"
     assert (len(cut), cut[:17], cut[-14:]) == (1024, "AlgorithmError: x", ", exit code: 1")
@@ -167,7 +173,10 @@ def test_a_job_that_runs_too_long_is_stopped_with_its_reason(sagemaker, create):
     job = until(sagemaker, name, "MaxRuntimeExceeded")
 
     assert job["TrainingJobStatus"] == "Stopped"
-    assert [it["Status"] for it in job["SecondaryStatusTransitions"]][-2:] == ["Stopping", "MaxRuntimeExceeded"]
+    assert [transition["Status"] for transition in job["SecondaryStatusTransitions"]][-2:] == [
+        "Stopping",
+        "MaxRuntimeExceeded",
+    ]
     assert job["TrainingTimeInSeconds"] >= 2
 
 
@@ -213,7 +222,7 @@ def test_a_create_that_the_sdk_repeats_creates_one_job(service, sagemaker, creat
 
 
 def texts(headers):
-    return {name: it.decode() if isinstance(it, bytes) else it for name, it in headers.items()}
+    return {name: content.decode() if isinstance(content, bytes) else content for name, content in headers.items()}
 
 
 def test_jobs_are_listed_by_name_status_and_time_a_page_at_a_time(sagemaker, create, ended):
@@ -224,15 +233,15 @@ def test_jobs_are_listed_by_name_status_and_time_a_page_at_a_time(sagemaker, cre
         NameContains="Listed", StatusEquals="Completed", PaginationConfig={"PageSize": 2}
     )
 
-    found = [it["TrainingJobName"] for page in pages for it in page["TrainingJobSummaries"]]
+    found = [summary["TrainingJobName"] for page in pages for summary in page["TrainingJobSummaries"]]
 
     assert found == names[::-1]
     assert sagemaker.list_training_jobs(NameContains="listed")["TrainingJobSummaries"] == []
     assert sagemaker.list_training_jobs(NameContains="Listed", StatusEquals="Failed")["TrainingJobSummaries"] == []
     third = sagemaker.describe_training_job(TrainingJobName=names[2])["CreationTime"]
     later = sagemaker.list_training_jobs(NameContains="Listed", CreationTimeAfter=third)["TrainingJobSummaries"]
-    assert names[2] not in [it["TrainingJobName"] for it in later]
-    assert names[4] in [it["TrainingJobName"] for it in later]
+    assert names[2] not in [job["TrainingJobName"] for job in later]
+    assert names[4] in [job["TrainingJobName"] for job in later]
 
 
 FILE_SYSTEM = {
@@ -290,10 +299,10 @@ def test_a_job_without_checkpoint_config_has_a_checkpoint_directory(service, sag
     name = create(Script(seconds=0.1, checkpoints=("epoch-1",)))
     ended(name)
 
-    (job,) = [it for it in service.native("listjobs", {"maxResults": 1000})[1]["jobs"] if it["jobName"] == name]
+    (job,) = [job for job in service.native("listjobs", {"maxResults": 1000})[1]["jobs"] if job["jobName"] == name]
 
     found = service.native(f"jobs/{job['jobId']}/checkpoints")[1]["checkpoints"]
-    assert [it["name"] for it in found] == ["epoch-1"]
+    assert [item["name"] for item in found] == ["epoch-1"]
 
 
 @pytest.mark.parametrize("dialect", ["sagemaker", "modelarts"])
@@ -360,13 +369,13 @@ def test_the_log_of_a_job_is_read_by_sagemakers_names(service, create, ended):
     alias = stream["logStreamName"]
     events = logs.get_log_events(logGroupName=GROUP, logStreamName=alias, startFromHead=True)["events"]
     selections = ({"logStreamNamePrefix": f"{name}/", "filterPattern": "two"}, {"logStreamNames": [alias]})
-    by_prefix, by_name = (logs.filter_log_events(logGroupName=GROUP, **it)["events"] for it in selections)
+    by_prefix, by_name = (logs.filter_log_events(logGroupName=GROUP, **selection)["events"] for selection in selections)
 
     assert alias.startswith(f"{name}/algo-1-")
     assert stream["arn"].endswith(f":log-group:{GROUP}:log-stream:{alias}")
-    assert [it["message"] for it in events] == ["one", "two"]
-    assert [(it["logStreamName"], it["message"]) for it in by_prefix] == [(alias, "two")]
-    assert [it["message"] for it in by_name] == ["one", "two"]
+    assert [event["message"] for event in events] == ["one", "two"]
+    assert [(stream["logStreamName"], stream["message"]) for stream in by_prefix] == [(alias, "two")]
+    assert [event["message"] for event in by_name] == ["one", "two"]
 
 
 def test_several_instances_are_billed_together_and_each_has_a_stream(service, create, ended):
@@ -378,7 +387,7 @@ def test_several_instances_are_billed_together_and_each_has_a_stream(service, cr
         logGroupName=GROUP, logStreamNamePrefix=f"{name}/", PaginationConfig={"PageSize": 1}
     )
 
-    found = [it["logStreamName"].rpartition("-")[0] for page in pages for it in page["logStreams"]]
+    found = [stream["logStreamName"].rpartition("-")[0] for page in pages for stream in page["logStreams"]]
 
     assert found == [f"{name}/algo-1", f"{name}/algo-2"]
     assert (job["TrainingJobStatus"], job["BillableTimeInSeconds"]) == ("Completed", 2)
@@ -392,4 +401,4 @@ def test_logs_of_unknown_jobs_are_missing(service):
     assert logs.filter_log_events(logGroupName=GROUP, logStreamNamePrefix="nothing/")["events"] == []
     assert error(logs.get_log_events, **unknown)[0] == "ResourceNotFoundException"
     assert error(logs.describe_log_streams, logGroupName=GROUP)[0] == "InvalidParameterException"
-    assert [it["logGroupName"] for it in logs.describe_log_groups()["logGroups"]] == ["/aws/batch/job", GROUP]
+    assert [group["logGroupName"] for group in logs.describe_log_groups()["logGroups"]] == ["/aws/batch/job", GROUP]

@@ -28,8 +28,8 @@ SYSLOG = {"logDriver": "syslog", "secretOptions": [{"name": "syslog-address", "v
 
 @pytest.fixture
 async def images(docker_engine):
-    async with registry(docker_engine, private=True) as it:
-        yield it
+    async with registry(docker_engine, private=True) as spec:
+        yield spec
 
 
 @pytest.fixture
@@ -88,10 +88,10 @@ def responses(service, ended):
     """Responses that could contain a secret, also those to requests that are refused."""
     batch = service.client()
     statuses = ["SUCCEEDED", "FAILED"]
-    yield from (str(batch.list_jobs(jobQueue="default", jobStatus=it)).encode() for it in statuses)
-    yield from (str(it).encode() for it in (ended, batch.describe_job_definitions(), service.health()))
+    yield from (str(batch.list_jobs(jobQueue="default", jobStatus=status)).encode() for status in statuses)
+    yield from (str(value).encode() for value in (ended, batch.describe_job_definitions(), service.health()))
     yield from ask(
-        service, "POST", "/v1/describejobs", body=json.dumps({"jobs": [it["jobId"] for it in ended.values()]})
+        service, "POST", "/v1/describejobs", body=json.dumps({"jobs": [job["jobId"] for job in ended.values()]})
     )
     yield from ask(service, "POST", "/v1/submitjob", body="{}")
     yield from ask(service, "POST", "/v1/submitjob", body="{", Host="c4n4ry.example")
@@ -104,7 +104,7 @@ def responses(service, ended):
 def stored(service):
     """The content of all files of the server."""
     yield service.log.read_bytes()
-    yield from (it.read_bytes() for it in service.data.rglob("*") if it.is_file())
+    yield from (path.read_bytes() for path in service.data.rglob("*") if path.is_file())
 
 
 @pytest.mark.fault("SE11")
@@ -114,10 +114,10 @@ async def test_no_secret_is_returned_or_stored(service, images):
     texts = await asyncio.to_thread(lambda: [*responses(service, ended), *stored(service)])
 
     assert {name for name, job in ended.items() if job["status"] == "SUCCEEDED"} == {"knows"}
-    assert [it["valueFrom"] for it in ended["knows"]["container"]["secrets"]] == [ARN, "TOKEN"]
+    assert [other_secret["valueFrom"] for other_secret in ended["knows"]["container"]["secrets"]] == [ARN, "TOKEN"]
     missing = ended["missing"]["attempts"][0]["container"]
     assert missing["reason"].startswith("ResourceInitializationError: ")
     assert ("nowhere" in missing["reason"], "exitCode" in missing) == (True, False)
     reasons = {name: str(job["attempts"][0]["container"].get("reason")) for name, job in ended.items()}
     assert "***" in reasons["no-such-address"]
-    assert [canary for canary in CANARIES for it in texts if canary in it] == []
+    assert [canary for canary in CANARIES for text in texts if canary in text] == []

@@ -233,6 +233,6 @@ def test_a_job_is_one_line_of_the_log_at_info(tmp_path, level, ends, changes):
         reaches(batch, job, "SUCCEEDED")
 
     lines = [line for line in service.log.read_text().splitlines() if job in line]
-    assert len([it for it in lines if f" INFO job {job}: SUCCEEDED queue=default name=a-job " in it]) == ends
-    assert len([it for it in lines if f" DEBUG job {job}: " in it]) == changes
+    assert len([line for line in lines if f" INFO job {job}: SUCCEEDED queue=default name=a-job " in line]) == ends
+    assert len([line for line in lines if f" DEBUG job {job}: " in line]) == changes
     assert len(lines) == ends + changes

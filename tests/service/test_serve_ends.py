@@ -73,7 +73,7 @@ def test_containers_survive_a_lost_database_and_are_attached_again(tmp_path):
         register(batch, "long", "sleep", "600")
         job = batch.submit_job(jobName="long", jobQueue="default", jobDefinition="long")["jobId"]
         reaches(batch, job, "RUNNING")
-        before = [it["Id"] for it in service.containers()]
+        before = [container["Id"] for container in service.containers()]
         aside = tmp_path / "aside"
         aside.mkdir()
 
@@ -81,7 +81,7 @@ def test_containers_survive_a_lost_database_and_are_attached_again(tmp_path):
             file.rename(aside / file.name)
         status = service.process.wait(PATIENCE)
         service.process.stdout.close()
-        meanwhile = [it["Id"] for it in service.containers() if it["State"] == "running"]
+        meanwhile = [container["Id"] for container in service.containers() if container["State"] == "running"]
         for file in aside.iterdir():
             file.rename(service.data / file.name)
         service.start()
@@ -121,4 +121,4 @@ def test_a_hanging_thread_does_not_delay_the_end_of_a_failed_start(unreadable):
     )
 
     assert done.returncode == 1
-    assert [it for it in done.stderr.splitlines() if it.startswith("batchq:")] != []
+    assert [line for line in done.stderr.splitlines() if line.startswith("batchq:")] != []

@@ -86,7 +86,7 @@ def test_with_few_file_descriptors_containers_run(tmp_path):
 
         jobs = [batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"] for _ in range(4)]
 
-        assert [reaches(batch, it, "SUCCEEDED", "FAILED")["status"] for it in jobs] == ["SUCCEEDED"] * 4
+        assert [reaches(batch, job, "SUCCEEDED", "FAILED")["status"] for job in jobs] == ["SUCCEEDED"] * 4
         callers.leave()
     service.remove_containers()
 

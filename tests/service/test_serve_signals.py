@@ -86,17 +86,17 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
         longs = [batch.submit_job(jobName="j", jobQueue="wide", jobDefinition="long")["jobId"] for _ in range(JOBS)]
         for job in longs:
             wait_for_output(service, job, "ready")
-        before = {it["Id"] for it in service.containers()}
+        before = {container["Id"] for container in service.containers()}
         requests = [PartialRequest(service) for _ in range(REQUESTS)]
         service.health()
 
         service.process.send_signal(signal.SIGTERM)
         stops_listening(service)
-        for it in requests:  # all of them before any response: a server waits for five seconds only
-            it.send_rest()
-        responses = [it.response() for it in requests]
+        for request in requests:  # all of them before any response: a server waits for five seconds only
+            request.send_rest()
+        responses = [request.response() for request in requests]
         status = service.process.wait(PATIENCE)
-        running = {it["Id"] for it in service.containers() if it["State"] == "running"}
+        running = {container["Id"] for container in service.containers() if container["State"] == "running"}
         service.process.stdout.close()
         batch = service.start().client()
 
@@ -104,8 +104,8 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
         assert before <= running  # jobs accepted last may start during the shutdown
         assert [status for status, _ in responses] == [200] * REQUESTS
         end_by_signal(before)
-        done = [reaches(batch, it, "SUCCEEDED", "FAILED") for it in longs]
-        assert [(it["status"], len(it["attempts"])) for it in done] == [("SUCCEEDED", 1)] * JOBS
+        done = [reaches(batch, long, "SUCCEEDED", "FAILED") for long in longs]
+        assert [(job["status"], len(job["attempts"])) for job in done] == [("SUCCEEDED", 1)] * JOBS
         lates = [reaches(batch, job["jobId"], "SUCCEEDED", "FAILED")["status"] for _, job in responses]
         assert lates == ["SUCCEEDED"] * REQUESTS
     service.remove_containers()

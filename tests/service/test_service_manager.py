@@ -29,11 +29,11 @@ def started(tmp_path, *listeners, flags=()):
     words = [str(BATCHQ), *SERVE, str(tmp_path / "data"), *flags]
     if listeners:
         # First to free numbers, because a listener may have the number of another's place.
-        moves = [f"exec 2{number}<&{it.fileno()}" for number, it in enumerate(listeners)]
+        moves = [f"exec 2{number}<&{listener.fileno()}" for number, listener in enumerate(listeners)]
         moves += [f"exec {number + 3}<&2{number} 2{number}<&-" for number in range(len(listeners))]
         shell = f'{"; ".join(moves)}; LISTEN_FDS={len(listeners)} LISTEN_PID=$$ exec "$@"'
         words = ["bash", "-c", shell, "server", *words]
-    passed = tuple(it.fileno() for it in listeners)
+    passed = tuple(listener.fileno() for listener in listeners)
     server = subprocess.Popen(
         words, env=variables, pass_fds=passed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -69,9 +69,9 @@ def test_a_terminate_signals_and_kills_active_jobs_and_ends_queued_ones(batch, s
         f"{hanging}  stopping  stop-hanging (RUNNING)",
         f"{waits}  terminated  stop-waits (RUNNABLE)",
     }
-    ended = [reaches(batch, it, "FAILED") for it in (handles, hanging, waits)]
-    assert [it["statusReason"] for it in ended] == ["enough"] * 3
-    assert [[one["container"]["exitCode"] for one in it["attempts"]] for it in ended] == [[3], [137], []]
+    ended = [reaches(batch, job_id, "FAILED") for job_id in (handles, hanging, waits)]
+    assert [job["statusReason"] for job in ended] == ["enough"] * 3
+    assert [[one["container"]["exitCode"] for one in job["attempts"]] for job in ended] == [[3], [137], []]
 
 
 @pytest.mark.docker
@@ -87,13 +87,13 @@ def test_a_cancel_prevents_the_next_attempt_only(service, batch, submit, ready):
         f"{waits}  cancelled  cancel-waits (RUNNABLE)",
     }
     fail(service, runs)
-    ended = [reaches(batch, it, "FAILED") for it in (runs, waits)]
-    assert [(it["isCancelled"], len(it["attempts"])) for it in ended] == [(True, 1), (True, 0)]
+    ended = [reaches(batch, job_id, "FAILED") for job_id in (runs, waits)]
+    assert [(job["isCancelled"], len(job["attempts"])) for job in ended] == [(True, 1), (True, 0)]
     assert batchq("terminate", blocks, "--signal", "KILL").status == 0
     reaches(batch, blocks, "FAILED")
 
 
 def fail(service, job_id):
     with closing(docker_api()) as engine:
-        (one,) = (it for it in service.containers() if it["Labels"]["io.batchq.job"] == job_id)
+        (one,) = (container for container in service.containers() if container["Labels"]["io.batchq.job"] == job_id)
         engine.kill(one["Id"], "USR1")

@@ -52,8 +52,8 @@ def name():
 def jobs(lab, name):
     """A running job of each owner."""
     ids = {owner: lab.queue.submit(name, key=lab.keys[owner]) for owner in OWNERS}
-    for it in ids.values():
-        lab.queue.reach(it, "RUNNING")
+    for identifier in ids.values():
+        lab.queue.reach(identifier, "RUNNING")
     return ids
 
 
@@ -71,15 +71,15 @@ def caller(lab, monkeypatch):
 
 
 def stopped(lab, jobs):
-    return {name for name, it in jobs.items() if lab.queue.describe(it).get("isTerminated")}
+    return {name for name, job_id in jobs.items() if lab.queue.describe(job_id).get("isTerminated")}
 
 
 def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, caller):
     caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
 
     seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "-o", "json").out))
-    orders = [it["stopOrder"] for it in seen["history"] if "stopOrder" in it]
-    assert {(it["kind"], it["user"], it["reason"]) for it in orders} == {("TERMINATE", "cora", "too hot")}
+    orders = [value["stopOrder"] for value in seen["history"] if "stopOrder" in value]
+    assert {(order["kind"], order["user"], order["reason"]) for order in orders} == {("TERMINATE", "cora", "too hot")}
     again = caller("ada", "terminate", jobs["ada"]).out
     assert any("by cora ('too hot')" in line or "is already FAILED" in line for line in again)
     assert caller("eve", "history", jobs["ada"], "-o", "json").status != 0

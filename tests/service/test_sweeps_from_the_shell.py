@@ -26,8 +26,8 @@ def connected(shared, connect, monkeypatch, tmp_path):
 @pytest.fixture
 def described(shared):
     def describe(*ids):
-        found = {it["jobId"]: it for it in shared.client().describe_jobs(jobs=list(ids))["jobs"]}
-        return [found[it] for it in ids]
+        found = {job["jobId"]: job for job in shared.client().describe_jobs(jobs=list(ids))["jobs"]}
+        return [found[identifier] for identifier in ids]
 
     return describe
 
@@ -49,7 +49,7 @@ def fail(shared, batchq_lines, *words):
 
 
 def environment(job):
-    return {it["name"]: it["value"] for it in job["container"]["environment"]}
+    return {item["name"]: item["value"] for item in job["container"]["environment"]}
 
 
 def test_each_line_is_a_job(connected, batchq_lines, described, own_name):
@@ -60,8 +60,8 @@ def test_each_line_is_a_job(connected, batchq_lines, described, own_name):
     )
 
     jobs = described(*ids)
-    assert [it["jobName"] for it in jobs] == [f"{own_name}-{it}" for it in (1, 2, 3)]
-    assert [it["container"]["command"] for it in jobs] == [
+    assert [job["jobName"] for job in jobs] == [f"{own_name}-{number}" for number in (1, 2, 3)]
+    assert [job["container"]["command"] for job in jobs] == [
         ["run", "--in=a b", "a b.out"],
         ["run", "--in=$(c)", "$(c).out"],
         ["run", "--in={}", "{}.out"],
@@ -75,8 +75,8 @@ def test_the_line_replaces_braces_in_variables(connected, batchq_lines, describe
     words = ("submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK)
     ids, _ = batchq_lines(*words, "-e", "RATE=r{}", "-e", "OTHER=1")
 
-    assert [environment(it)["RATE"] for it in described(*ids)] == ["ra", "rb"]
-    assert [it["container"]["command"] for it in described(*ids)] == [[], []]
+    assert [environment(value)["RATE"] for value in described(*ids)] == ["ra", "rb"]
+    assert [job["container"]["command"] for job in described(*ids)] == [[], []]
 
 
 def test_a_repeated_command_submits_only_what_is_missing(connected, batchq_lines, own_name):
@@ -118,7 +118,7 @@ def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connec
     ids, printed = batchq_lines("submit", "--name", f"{own_name}-warned", *words)
     _, refused = batchq_lines("submit", "--strict", "--name", f"{own_name}-refused", *words, status=1)
 
-    (warning,) = (it for it in printed if "warning" in it)
+    (warning,) = (value for value in printed if "warning" in value)
     assert warning.startswith("batchq: warning: Cannot start: requires 9,000 GiB of memory, jobs may use ")
     assert len(ids) == 2
     assert "Cannot start: requires 9,000 GiB of memory" in refused[-1]
@@ -131,7 +131,7 @@ def test_lines_come_from_stdin(monkeypatch, batchq_lines, described, own_name):
     words = ("submit", "busybox", "--name", own_name, "--each", "-", "--jobs", "1", "-e", QUICK)
     ids, _ = batchq_lines(*words, "--", "run", "{}")
 
-    assert [it["container"]["command"][1] for it in described(*ids)] == ["x", "y"]
+    assert [job["container"]["command"][1] for job in described(*ids)] == ["x", "y"]
 
 
 def test_a_dry_run_prints_each_request(connected, batchq_lines):
@@ -139,7 +139,7 @@ def test_a_dry_run_prints_each_request(connected, batchq_lines):
 
     out, printed = batchq_lines("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
 
-    assert [json.loads(it)["submitJob"]["jobName"] for it in out] == ["any-1", "any-2"]
+    assert [json.loads(value)["submitJob"]["jobName"] for value in out] == ["any-1", "any-2"]
     assert printed == ["batchq: dry run: nothing is submitted"]
 
 
@@ -181,7 +181,7 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
 
     (new,) = described(new_id)
     same = ("jobName", "jobQueue", "jobDefinition", "retryStrategy", "timeout")
-    assert {it: new[it] for it in same} == {it: old[it] for it in same}
+    assert {value: new[value] for value in same} == {value: old[value] for value in same}
     for member in ("command", "environment", "resourceRequirements"):
         assert new["container"][member] == old["container"][member]
     assert new["tags"] == {"k": "v", RERUN_OF: old["jobId"]}
@@ -226,10 +226,10 @@ def test_the_failed_children_of_an_array_are_rerun_under_their_indices(shared, b
     ids, _ = batchq_lines("rerun", array, "--failed", "-e", "MORE=1")
 
     jobs = described(*ids)
-    assert [environment(it)[ARRAY_INDEX] for it in jobs] == ["1", "3"]
-    assert [it["tags"][RERUN_OF] for it in jobs] == [f"{array}:1", f"{array}:3"]
-    assert ["arrayProperties" in it for it in jobs] == [False, False]
-    assert all(environment(it)["MORE"] == "1" for it in jobs)
+    assert [environment(job)[ARRAY_INDEX] for job in jobs] == ["1", "3"]
+    assert [job["tags"][RERUN_OF] for job in jobs] == [f"{array}:1", f"{array}:3"]
+    assert ["arrayProperties" in job for job in jobs] == [False, False]
+    assert all(environment(job)["MORE"] == "1" for job in jobs)
     ((whole,), _) = batchq_lines("rerun", array)
     assert described(whole)[0]["arrayProperties"]["size"] == 4
 
@@ -246,13 +246,13 @@ def test_only_finished_jobs_are_rerun(batchq_lines, own_name):
 
 
 def test_filters_select_finished_jobs(shared, batchq_lines, described, own_name):
-    old = [fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-{it}")["jobId"] for it in "ab"]
+    old = [fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-{value}")["jobId"] for value in "ab"]
     ((kept,), _) = batchq_lines("submit", "busybox", "--name", f"{own_name}-c", "-e", QUICK)
     reaches(shared.client(), kept, "SUCCEEDED")
 
     ids, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
-    assert {it["tags"][RERUN_OF] for it in described(*ids)} == set(old)
+    assert {value["tags"][RERUN_OF] for value in described(*ids)} == set(old)
     assert printed == ["batchq: 2 submitted"]
     assert len(batchq_lines("rerun", "-n", f"{own_name}-c", "--dry-run")[0]) == 1
 
@@ -266,11 +266,13 @@ def test_a_second_rerun_of_failed_jobs_submits_none_of_them_again(shared, batchq
     reaches(shared.client(), newest, "SUCCEEDED")
 
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
-    rows = {it["jobId"]: it.get("resubmittedAs") for it in listed(jobNames=[own_name])}
+    rows = {job["jobId"]: job.get("resubmittedAs") for job in listed(jobNames=[own_name])}
     assert rows == {old: new, new: newest, newest: None}
     shown, _ = batchq_lines("show", old)
-    assert [it.split() for it in shown if it.startswith("submitted again as")] == [["submitted", "again", "as", new]]
-    (line,) = (it for it in batchq_lines("list", old)[0] if it)
+    assert [text.split() for text in shown if text.startswith("submitted again as")] == [
+        ["submitted", "again", "as", new]
+    ]
+    (line,) = (line for line in batchq_lines("list", old)[0] if line)
     assert line.endswith(f"\tEnded with exit code 3; submitted again as {new}")
     out, printed = batchq_lines("rerun", "--failed", "-n", own_name)
     assert (out, printed[-1]) == ([], "batchq: nothing is submitted")
@@ -286,13 +288,13 @@ def test_a_rerun_of_failed_jobs_leaves_out_jobs_that_a_user_stopped(shared, batc
 
     out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
-    assert [it["tags"][RERUN_OF] for it in described(*out)] == [failed]
+    assert [value["tags"][RERUN_OF] for value in described(*out)] == [failed]
     assert printed == [
         "batchq: 1 left out: 1 cancelled or terminated by a user; --also-stopped includes stopped jobs",
         "batchq: 1 submitted",
     ]
     out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "--also-stopped", "-e", QUICK)
-    assert [it["tags"][RERUN_OF] for it in described(*out)] == [stopped]
+    assert [value["tags"][RERUN_OF] for value in described(*out)] == [stopped]
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
 
 
@@ -306,10 +308,10 @@ def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array
 
     out, printed = batchq_lines("rerun", "--failed", *arrays, f"{arrays[0]}:0", "-e", QUICK)
 
-    children = {it["jobId"]: it["resubmittedAs"] for it in listed(parentId=arrays[0])}
+    children = {job["jobId"]: job["resubmittedAs"] for job in listed(parentId=arrays[0])}
     assert out == [children[f"{arrays[0]}:0"]]
     assert printed[0] == "batchq: 3 left out: 3 submitted again already"
-    assert {it["resubmittedAs"] for it in listed(parentId=arrays[1])} == {whole}
+    assert {value["resubmittedAs"] for value in listed(parentId=arrays[1])} == {whole}
 
 
 @pytest.mark.parametrize(
@@ -334,7 +336,7 @@ def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines,
 
     out, printed = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
 
-    (request,) = (json.loads(it)["submitJob"] for it in out)
+    (request,) = (json.loads(value)["submitJob"] for value in out)
     assert request["containerOverrides"]["resourceRequirements"] == [{"type": "MEMORY", "value": "2048"}]
     assert printed == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
 
@@ -369,12 +371,12 @@ def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, de
             },
         ),
     ]
-    ids = [it["jobId"] for it in jobs]
-    old = [reaches(batch, it, "FAILED", "SUCCEEDED") for it in ids]
+    ids = [job["jobId"] for job in jobs]
+    old = [reaches(batch, identifier, "FAILED", "SUCCEEDED") for identifier in ids]
 
     new = described(*batchq_lines("rerun", *ids)[0])
 
     assert new[0]["ecsProperties"]["taskProperties"][0]["containers"][0]["command"] == ["x"]
-    of_nodes = [it["nodeProperties"]["nodeRangeProperties"][0]["container"]["environment"] for it in (old[1], new[1])]
+    of_nodes = [job["nodeProperties"]["nodeRangeProperties"][0]["container"]["environment"] for job in (old[1], new[1])]
     assert of_nodes == [variables, variables]
     assert "has several containers" in batchq_lines("rerun", *ids, "--memory", "1g", status=2)[1][0]

@@ -43,8 +43,8 @@ def wait_for_output(service: Any, job_id: str, message: str) -> None:
 def end_by_signal(containers: Iterable[str]) -> None:
     """End containers that run UNTIL_SIGNALLED and have printed `ready`. The signal is not one of a stop."""
     with closing(docker_api()) as engine:
-        for it in containers:
-            engine.kill(it, "USR1")
+        for other_container in containers:
+            engine.kill(other_container, "USR1")
 
 
 def is_closed(connection: socket) -> bool:
@@ -61,7 +61,7 @@ def is_closed(connection: socket) -> bool:
 def output(service: Any, stream: str) -> list[str]:
     logs = service.client("logs")
     page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
-    return [it["message"] for it in page["events"]]
+    return [event["message"] for event in page["events"]]
 
 
 def container(*command: str, image: str = "batchq-test:latest") -> dict[str, Any]:

@@ -51,7 +51,7 @@ def run_all(seeds: range, jobs: int) -> int:
     )
     print(
         f"{counts.pop('virtual seconds') / 3600:.0f} simulated hours; "
-        + ", ".join(f"{n} {it}" for it, n in counts.items())
+        + ", ".join(f"{n} {count}" for count, n in counts.items())
     )
     return 1 if failed else 0
 

@@ -39,7 +39,7 @@ PRICES = Prices(currency=CURRENCY, vcpu_hour=Decimal(1), gib_hour=Decimal(1))
 KEYS = (
     BudgetKey(BudgetScope.ACCOUNT, TEAM),
     BudgetKey(BudgetScope.ACCOUNT, ROOT),
-    *(BudgetKey(BudgetScope.QUEUE, it) for it in QUEUES),
+    *(BudgetKey(BudgetScope.QUEUE, queue) for queue in QUEUES),
 )
 AMOUNTS = tuple(map(Decimal, ("0", "0.0001", "0.001", "0.003", "0.01", "0.05")))  # short jobs cost 0.0001 to 0.02
 ROUNDING = Decimal("0.000001")
@@ -82,36 +82,36 @@ class BudgetChecks(Checks):
             if after is not None:
                 self.budgets[key] = after
                 crossed += self._check_crossings(before, after, changes)
-        records = [it for it in changes.audit_records if _is_crossing(it.operation, it.resource)]
+        records = [record for record in changes.audit_records if _is_crossing(record.operation, record.resource)]
         if len(records) != crossed:
             self.run_log.fail("BU1 each crossing has one audit record", f"{records} of {crossed} crossings")
         self._records += crossed
-        now = max((it.at for it in changes.history), default=None)
+        now = max((entry.at for entry in changes.history), default=None)
         if now is not None:
             self._check_starts(begun, now)
-            self._check_submissions(changes, [it for it in exhausted if it in self.budgets.values()], now)
+            self._check_submissions(changes, [value for value in exhausted if value in self.budgets.values()], now)
 
     def _check_crossings(self, before: Budget | None, after: Budget, changes: Changes) -> bool:
         """Whether limits were crossed. Each is crossed once in a period, when the spending has reached it."""
         known = () if before is None else before.crossings
-        new = [it for it in after.crossings if it not in known]
-        kept = [it for it in known if it in after.crossings]
-        if len({(it.limit, it.period) for it in after.crossings}) < len(after.crossings):
+        new = [crossing for crossing in after.crossings if crossing not in known]
+        kept = [value for value in known if value in after.crossings]
+        if len({(crossing.limit, crossing.period) for crossing in after.crossings}) < len(after.crossings):
             self.run_log.fail("BU1 each crossing is recorded once", f"{after}")
         if not new:  # A limit may be changed, and changed back, in one unit of work.
             return False
-        if any(it not in kept and _still_holds(it, before, after) for it in known):
+        if any(value not in kept and _still_holds(value, before, after) for value in known):
             self.run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
-        limits = tuple(it.limit for it in new)
+        limits = tuple(crossing.limit for crossing in new)
         reason, at = stop_reason(after, limits), new[0].at
-        orders = [it for it, _ in changes.bulk_stops if it.request.reason == reason]
-        records = [it.record for it in orders]
-        if [it.request.kind for it in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
+        orders = [stop for stop, _ in changes.bulk_stops if stop.request.reason == reason]
+        records = [order.record for order in orders]
+        if [order.request.kind for order in orders] != [stop_kind(limits)] or records[0] not in changes.audit_records:
             self.run_log.fail("BU2 a crossing is saved with the order that it causes", f"{after} {orders}")
         self._check_spent(after, at)
-        for it in new:
-            self.run_log.counts[f"budgets: {it.limit}"] += 1
-            if it.spent < after.amount(it.limit):
+        for crossing in new:
+            self.run_log.counts[f"budgets: {crossing.limit}"] += 1
+            if crossing.spent < after.amount(crossing.limit):
                 self.run_log.fail("BU1 a limit is crossed when it is reached", f"{after}")
         self.run_log.write(f"budget of {after.key}: {limits[-1]}")
         if BudgetLimit.HARD in limits:
@@ -121,27 +121,27 @@ class BudgetChecks(Checks):
 
     def _check_spent(self, budget: Budget, at: datetime) -> None:
         """The spending at a crossing is what ended attempts cost, and no more than active ones have really cost."""
-        spent, jobs = budget.crossings[-1].spent, [it for it in self.jobs.values() if _covers(budget.key, it)]
-        ended = sum((self._cost(replace(it, attempt=None), at) for it in jobs), Decimal(0))
-        most = ended + sum((self._most(it, at) for it in jobs if it.attempt is not None), Decimal(0))
+        spent, jobs = budget.crossings[-1].spent, [job for job in self.jobs.values() if _covers(budget.key, job)]
+        ended = sum((self._cost(replace(job, attempt=None), at) for job in jobs), Decimal(0))
+        most = ended + sum((self._most(job, at) for job in jobs if job.attempt is not None), Decimal(0))
         if not ended - ROUNDING <= spent <= most + ROUNDING:
             self.run_log.fail("BU3 a crossing has the true spending", f"{budget}, and it is {ended} to {most}")
 
     def ended(self, before: Job, after: Job) -> None:
         """Called for each changed job: an attempt costs no time in which its container did not run."""
-        for it in after.attempts[len(before.attempts) :]:
-            self.run_log.counts["attempts charged until a survey"] += it.charged_until is not None
-            several = len(it.containers) > 1
-            if after.spec.prices is None or several or self._times.spans_setting(after.id, it.number):
+        for attempt in after.attempts[len(before.attempts) :]:
+            self.run_log.counts["attempts charged until a survey"] += attempt.charged_until is not None
+            several = len(attempt.containers) > 1
+            if after.spec.prices is None or several or self._times.spans_setting(after.id, attempt.number):
                 continue
-            ran = self._ran(after, it.number)
-            if run_time(it, self._times.now()) > ran:
-                self.fail("BU6 an attempt costs what its container ran", after, f"{it} and not {ran}")
+            ran = self._ran(after, attempt.number)
+            if run_time(attempt, self._times.now()) > ran:
+                self.fail("BU6 an attempt costs what its container ran", after, f"{attempt} and not {ran}")
 
     def charges_now(self) -> bool:
         """Whether an attempt under way is charged to a budget."""
-        priced = [it for it in self.jobs.values() if it.attempt is not None and it.spec.prices is not None]
-        return any(_covers(key, it) for key in self.budgets for it in priced)
+        priced = [job for job in self.jobs.values() if job.attempt is not None and job.spec.prices is not None]
+        return any(_covers(key, value) for key in self.budgets for value in priced)
 
     def _most(self, job: Job, at: datetime) -> Decimal:
         """The most that the active attempt of a job can have cost: its containers have run so long.
@@ -159,10 +159,10 @@ class BudgetChecks(Checks):
 
     def _ran(self, job: Job, number: int) -> timedelta:
         """From the start of the first container of an attempt to the end of the last, or until now."""
-        ran = [it for it in self._containers.of_job(job.id) if it.ran and it.tag.attempt == number]
+        ran = [record for record in self._containers.of_job(job.id) if record.ran and record.tag.attempt == number]
         now = self._times.now()
-        ends = [now if it.died_at is None else min(it.died_at, now) for it in ran]
-        return max(ends) - min(it.it.started_at for it in ran) if ran else timedelta()
+        ends = [now if record.died_at is None else min(record.died_at, now) for record in ran]
+        return max(ends) - min(value.container.started_at for value in ran) if ran else timedelta()
 
     def _cost(self, job: Job, at: datetime) -> Decimal:
         cost = cost_of(job, at)
@@ -175,19 +175,21 @@ class BudgetChecks(Checks):
 
     def _check_submissions(self, changes: Changes, budgets: Iterable[Budget], now: datetime) -> None:
         """`budgets`: those that this commit does not change. A crossing may follow a submission in one unit of work."""
-        exhausted = [it for it in budgets if present_crossings(it, now)]
-        for job in (it for it in changes.inserted if it.child is None):
-            for budget in (it for it in exhausted if _covers(it.key, job)):
+        exhausted = [budget for budget in budgets if present_crossings(budget, now)]
+        for job in (job for job in changes.inserted if job.child is None):
+            for budget in (container for container in exhausted if _covers(container.key, job)):
                 self.run_log.fail("BU4 nothing is accepted beyond a budget", f"{job.spec.name} {budget}")
 
     def _exhausted(self, job: Job, now: datetime) -> list[Budget]:
-        return [it for it in self.budgets.values() if _covers(it.key, job) and present_crossings(it, now)]
+        return [
+            budget for budget in self.budgets.values() if _covers(budget.key, job) and present_crossings(budget, now)
+        ]
 
     def _unfinished(self, key: BudgetKey) -> list[Job]:
-        return [it for it in self.jobs.values() if _covers(key, it) and it.status not in FINISHED]
+        return [job for job in self.jobs.values() if _covers(key, job) and job.status not in FINISHED]
 
     def _owed(self, budget: Budget, now: datetime) -> Decimal:
-        return sum((self._cost(it, now) for it in self.jobs.values() if _covers(budget.key, it)), Decimal(0))
+        return sum((self._cost(job, now) for job in self.jobs.values() if _covers(budget.key, job)), Decimal(0))
 
     def check_memory(self, loop: EngineLoop) -> None:
         """The budgets in memory are the stored ones."""
@@ -197,34 +199,36 @@ class BudgetChecks(Checks):
     async def check_end(self, world) -> None:
         """Every limit that is reached is recorded, and what was terminated by one has ended by it."""
         server, now = world.server, world.server.clock.now()
-        if {it.key: it for it in await server.store.budgets()} != self.budgets:
+        if {budget.key: budget for budget in await server.store.budgets()} != self.budgets:
             self.run_log.fail("BU1 crossings are durable", f"{await server.store.budgets()}")
-        for it in server.engine.budget_statuses():
-            if reached(it.budget, it.spent, now):
-                self.run_log.fail("BU1 a limit that is reached is crossed", f"{it}")
-            if abs(it.spent - self._owed(it.budget, now)) > ROUNDING:
-                self.run_log.fail("BU3 the spending is what jobs cost", f"{it} and not {self._owed(it.budget, now)}")
+        for status in server.engine.budget_statuses():
+            if reached(status.budget, status.spent, now):
+                self.run_log.fail("BU1 a limit that is reached is crossed", f"{status}")
+            if abs(status.spent - self._owed(status.budget, now)) > ROUNDING:
+                self.run_log.fail(
+                    "BU3 the spending is what jobs cost", f"{status} and not {self._owed(status.budget, now)}"
+                )
         await self._check_records(server.store)
         for job_id, (reason, before) in self._terminated.items():
             self._check_terminated(self.jobs[job_id], before, reason)
 
     async def _check_records(self, store) -> None:
         stored = [
-            it.record
+            record.record
             for operation in OPERATIONS.values()
-            for it in await store.audit_records(AuditQuery(operation=operation, limit=1000))
+            for record in await store.audit_records(AuditQuery(operation=operation, limit=1000))
         ]
-        found = [it for it in stored if _is_crossing(it.operation, it.resource)]
-        if len(found) != self._records or any(it.user != UserName("") for it in found):
+        found = [record for record in stored if _is_crossing(record.operation, record.resource)]
+        if len(found) != self._records or any(record.user != UserName("") for record in found):
             self.run_log.fail("BU1 each crossing has one audit record", f"{found} of {self._records}")
 
     def _check_terminated(self, job: Job, before: Job, reason: str) -> None:
         """A job that a hard limit found unfinished shows its reason, unless it ended by another order or by itself."""
-        shown = {it.reason for it in job.stop_orders}
+        shown = {order.reason for order in job.stop_orders}
         if reason in shown or job.child is not None:
             self.run_log.counts["budgets: jobs terminated"] += reason in shown
             return
-        ordered = any(it.kind is not StopKind.PAUSE for it in job.stop_orders)
+        ordered = any(order.kind is not StopKind.PAUSE for order in job.stop_orders)
         if not ordered and len(job.attempts) > len(before.attempts) + (before.attempt is not None):
             self.fail("BU5 a hard limit ends all jobs", job.id, f"{reason}: {job}")
 

@@ -34,7 +34,7 @@ def selection(rng: Random, known: list[JobId]) -> JobSelection:
     ids = None
     if rng.random() < 0.5 and known:
         named = rng.sample(known, min(len(known), 3))
-        ids = tuple(rng.choice([it, it, f"{it}.{rng.randrange(3)}"]) for it in named)
+        ids = tuple(rng.choice([value, value, f"{value}.{rng.randrange(3)}"]) for value in named)
     criteria = {
         "names": frozenset({rng.choice(["job-*", f"JOB-{rng.randrange(9)}*"])}),
         "queues": frozenset({rng.choice(list(QUEUES))}),
@@ -42,7 +42,7 @@ def selection(rng: Random, known: list[JobId]) -> JobSelection:
         "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
     chosen = rng.sample(sorted(criteria), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return JobSelection(ids=ids, **{it: criteria[it] for it in chosen})
+    return JobSelection(ids=ids, **{value: criteria[value] for value in chosen})
 
 
 class BulkStopChecks(Checks):
@@ -64,7 +64,11 @@ class BulkStopChecks(Checks):
             if node == WHOLE:
                 self.run_log.counts["swept"] += 1
                 self._decide(job)
-                for child in [it for it in self.jobs.values() if it.child is not None and it.child.parent == job.id]:
+                for child in [
+                    other_job
+                    for other_job in self.jobs.values()
+                    if other_job.child is not None and other_job.child.parent == job.id
+                ]:
                     self._decide(child)
 
     def _decide(self, job: Job) -> None:
@@ -72,23 +76,27 @@ class BulkStopChecks(Checks):
 
     def reported(self, order: StopRequest, some: tuple[JobOutcome, ...]) -> None:
         """Each reported outcome is true."""
-        for it in some:
-            job = self.jobs.get(node_of(it.job_id)[0])
-            if it.outcome is Outcome.NOT_FOUND or job is None or node_of(it.job_id)[1] is not None:
+        for decision in some:
+            job = self.jobs.get(node_of(decision.job_id)[0])
+            if decision.outcome is Outcome.NOT_FOUND or job is None or node_of(decision.job_id)[1] is not None:
                 continue
-            if it.outcome in END_AT_ONCE and not self._is_over(job):
-                self.fail("I7, I8 the reported outcome of a bulk stop is true", job, f"{it} {job}")
-            if it.outcome in END_AT_ONCE:
+            if decision.outcome in END_AT_ONCE and not self._is_over(job):
+                self.fail("I7, I8 the reported outcome of a bulk stop is true", job, f"{decision} {job}")
+            if decision.outcome in END_AT_ONCE:
                 self._decide(job)
-            if it.outcome is Outcome.STOPPING and not _ends(job, order):
-                self.fail("I7 what a sweep stops is ordered to stop", job, f"{it} {job}")
-            if it.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=StopKind.CANCEL)):
-                self.fail("I8 what a sweep cancels is not retried", job, f"{it} {job}")
+            if decision.outcome is Outcome.STOPPING and not _ends(job, order):
+                self.fail("I7 what a sweep stops is ordered to stop", job, f"{decision} {job}")
+            if decision.outcome is Outcome.NOT_RETRIED and not _ends(job, replace(order, kind=StopKind.CANCEL)):
+                self.fail("I8 what a sweep cancels is not retried", job, f"{decision} {job}")
 
     def _is_over(self, job: Job) -> bool:
         """Whether its row is finished, or the saved order to its array has decided that it will be (decision 0027)."""
         return (
-            PendingArrayOrders({it.id: it for it in self._family(job) if has_pending_order(it)}).project(job).status
+            PendingArrayOrders(
+                {other_job.id: other_job for other_job in self._family(job) if has_pending_order(other_job)}
+            )
+            .project(job)
+            .status
             in FINISHED
         )
 

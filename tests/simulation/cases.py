@@ -114,7 +114,7 @@ class CaseRun:
 
     def started(self, name: str) -> list[ContainerRecord]:
         """The containers of the job that ever ran."""
-        return [it for it in self.world.invariants.containers.of_job(self.ids[name]) if it.ran]
+        return [record for record in self.world.invariants.containers.of_job(self.ids[name]) if record.ran]
 
     def result(self) -> "CaseResult":
         containers = self.world.invariants.containers
@@ -151,7 +151,7 @@ class CaseResult:
 
     def started(self, name: str) -> list[ContainerRecord]:
         """The containers of the job that ever ran."""
-        return [it for it in self.containers[name] if it.ran]
+        return [container for container in self.containers[name] if container.ran]
 
     def ends(self) -> Mapping[str, End]:
         return {
@@ -245,12 +245,12 @@ NO_ROOM = Case(name="one without room", steps=_no_room, ends=dict.fromkeys("abc"
 PULLED = Case(name="one whose image is pulled", steps=_pulled, ends={"a": SUCCEEDED})
 KILLED = Case(
     name="a job that ignores the signal is terminated",
-    steps=lambda it: _terminated(it, IGNORES_SIGNAL),
+    steps=lambda value: _terminated(value, IGNORES_SIGNAL),
     ends={"a": TERMINATED},
 )
 STOPPED = Case(
     name="one that handles the signal is terminated",
-    steps=lambda it: _terminated(it, HANDLES_SIGNAL),
+    steps=lambda value: _terminated(value, HANDLES_SIGNAL),
     ends={"a": TERMINATED},
 )
 CHECKPOINTED = Case(
@@ -258,12 +258,12 @@ CHECKPOINTED = Case(
 )
 FORCED = Case(
     name="a job that is to write a final checkpoint is forced",
-    steps=lambda it: _with_a_checkpoint(it, force=True),
+    steps=lambda value: _with_a_checkpoint(value, force=True),
     ends={"a": TERMINATED},
 )
 TOO_LONG = Case(name="one takes too long", steps=_timed_out, ends={"a": TIMED_OUT})
 REFUSED = Case(
-    name="one starts in the end", steps=lambda it: it.submit("a", START_REFUSED_TWICE), ends={"a": SUCCEEDED}
+    name="one starts in the end", steps=lambda value: value.submit("a", START_REFUSED_TWICE), ends={"a": SUCCEEDED}
 )
 MANY_JOBS = Case(name="a crowd is terminated", steps=_many_jobs, ends=dict.fromkeys(JOB_NAMES, TERMINATED))
 

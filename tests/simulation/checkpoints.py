@@ -45,18 +45,22 @@ class CheckpointChecks(Checks):
         #: By job and attempt: the true time of the first commit with a request for a final checkpoint.
         self._requested: dict[tuple[JobId, int], datetime] = {}
 
-    def wrote(self, it: PlannedCheckpoint) -> None:
-        tag = it.container.launch.tag
-        self._written[tag.job_id][it.path.name] = it
+    def wrote(self, checkpoint: PlannedCheckpoint) -> None:
+        tag = checkpoint.container.launch.tag
+        self._written[tag.job_id][checkpoint.path.name] = checkpoint
         self.run_log.counts["checkpoints written"] += 1
-        self.run_log.write(f"{self.run_log.name_of(tag)} writes {it.path.name}")
+        self.run_log.write(f"{self.run_log.name_of(tag)} writes {checkpoint.path.name}")
 
     def created(self, launch: LaunchSpec) -> None:
         """The first container of an attempt is created, which continues from the newest checkpoint."""
         if launch.checkpoint_directory is None:
             return
         own = dict(launch.environment)
-        newest = max(self._complete(launch.tag.job_id), key=lambda it: (it.at, it.path.name), default=None)
+        newest = max(
+            self._complete(launch.tag.job_id),
+            key=lambda checkpoint: (checkpoint.at, checkpoint.path.name),
+            default=None,
+        )
         resumes_from = basename(own.get("BATCHQ_RESUME_FROM", ""))
         chosen = self._written[launch.tag.job_id].get(resumes_from)
         if launch.tag.container_key and chosen and newest and self._is_shown_later(chosen, newest):
@@ -107,13 +111,13 @@ class CheckpointChecks(Checks):
         """Check the directories of all jobs, which are finished."""
         for job_id in self._written:
             folder = directory(job_id)
-            self._check_names(job_id, () if folder is None else [it.name for it in folder.iterdir()])
+            self._check_names(job_id, () if folder is None else [path.name for path in folder.iterdir()])
 
     def _check_names(self, job_id: JobId, names: Collection[str]) -> None:
         job = self.jobs[job_id]
         if was_forced(job):  # Its containers may write after its end; a later sweep deletes that.
             return
-        wrote = {it.path.name for it in self._complete(job_id)}
+        wrote = {checkpoint.path.name for checkpoint in self._complete(job_id)}
         finals, answers = _finals(job), self._answers(job)
         if not _keeps(job) and not self._may_remain(job, set(names), answers | finals | self._late_starts(job)):
             self.fail("I35 what the order does not keep is deleted", job_id, f"{names} {job}")
@@ -126,25 +130,29 @@ class CheckpointChecks(Checks):
 
     def _answers(self, job: Job) -> set[str]:
         """The checkpoints that the last attempt wrote after a request for a final one: those after a signal."""
-        if not any(it.final_checkpoint_requested and not it.keep_checkpoints for it in job.stop_orders):
+        if not any(order.final_checkpoint_requested and not order.keep_checkpoints for order in job.stop_orders):
             return set()
-        last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
-        return {it.path.name for it in last if not it.path.name.startswith(AT_START)}
+        last = [value for value in self._complete(job.id) if value.container.launch.tag.attempt == len(job.attempts)]
+        return {checkpoint.path.name for checkpoint in last if not checkpoint.path.name.startswith(AT_START)}
 
     def _late_starts(self, job: Job) -> set[str]:
         """The checkpoints of containers that started after another container got the request for a final one."""
         requested_at = self._requested.get((job.id, len(job.attempts)))
         if requested_at is None:
             return set()
-        last = [it for it in self._complete(job.id) if it.container.launch.tag.attempt == len(job.attempts)]
-        return {it.path.name for it in last if it.container.launch.tag.container_key and it.at >= requested_at}
+        last = [value for value in self._complete(job.id) if value.container.launch.tag.attempt == len(job.attempts)]
+        return {
+            checkpoint.path.name
+            for checkpoint in last
+            if checkpoint.container.launch.tag.container_key and checkpoint.at >= requested_at
+        }
 
     def _may_remain(self, job: Job, names: set[str], kept: set[str]) -> bool:
         """Without a final checkpoint that was requested or named, one checkpoint remains: the newest."""
         return names <= kept or (_names_final(job) and not kept and len(names) == 1)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
-        return [it for name, it in self._written[job_id].items() if not is_temporary(name)]
+        return [value for name, value in self._written[job_id].items() if not is_temporary(name)]
 
 
 def _requested_at(order: StopOrder) -> datetime:
@@ -153,18 +161,20 @@ def _requested_at(order: StopOrder) -> datetime:
 
 
 def _keeps(job: Job) -> bool:
-    return all(it.keep_checkpoints for it in job.stop_orders)
+    return all(order.keep_checkpoints for order in job.stop_orders)
 
 
 def _names_final(job: Job) -> bool:
     """Whether an order that discards checkpoints requested or named a final one."""
-    discarding = [it for it in job.stop_orders if not it.keep_checkpoints]
-    return any(it.final_checkpoint_requested or it.final_checkpoint_named for it in discarding)
+    discarding = [order for order in job.stop_orders if not order.keep_checkpoints]
+    return any(checkpoint.final_checkpoint_requested or checkpoint.final_checkpoint_named for checkpoint in discarding)
 
 
 def _finals(job: Job) -> set[str]:
     """The final checkpoints of the orders that discard the others. They discard that of an earlier pause too."""
-    return {it.final_checkpoint for it in job.stop_orders if not it.keep_checkpoints and it.final_checkpoint}
+    return {
+        order.final_checkpoint for order in job.stop_orders if not order.keep_checkpoints and order.final_checkpoint
+    }
 
 
 class ObservedCheckpoints(InlineCheckpointFiles):

@@ -92,7 +92,7 @@ class Client:
         for name, total in TOTALS.items():
             kind = ResourceKind.REPLENISHABLE if name == LICENCES else ResourceKind.NON_REPLENISHABLE
             await self.request(
-                lambda it, name=name, total=total, kind=kind: it.catalog.consumable_resources.create(
+                lambda server, name=name, total=total, kind=kind: server.catalog.consumable_resources.create(
                     builders.consumable(name, total=total, kind=kind), caller=ADMIN
                 )
             )
@@ -104,16 +104,20 @@ class Client:
                 policy=POLICY if name == FAIR else None,
                 time_limits=self._limits(name),
             )
-            await self.request(lambda it, made=made: it.catalog.job_queues.create(made, caller=ADMIN))
+            await self.request(
+                lambda other_server, made=made: other_server.catalog.job_queues.create(made, caller=ADMIN)
+            )
         for name, image in DEFINITIONS.items():
             made = builders.definition(name=name, image=image)
-            await self.request(lambda it, made=made: it.catalog.definitions.register(made, caller=ADMIN))
+            await self.request(
+                lambda one_server, made=made: one_server.catalog.definitions.register(made, caller=ADMIN)
+            )
 
     async def _make_policy(self) -> None:
         reservation = self._rng.choice([0, 0, 40])
         weights = (ShareWeight(identifier="red", weight=0.5), ShareWeight(identifier="bl*", weight=2.0))
         await self.request(
-            lambda it: it.catalog.scheduling_policies.create(
+            lambda server: server.catalog.scheduling_policies.create(
                 builders.policy(POLICY, shares=weights, reservation=reservation), caller=ADMIN
             )
         )
@@ -123,7 +127,7 @@ class Client:
         if most is not None:
             self._invariants.limits[queue] = most
         reasons = ("CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY", "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT")
-        return () if most is None else tuple(TimeLimit(reason=it, most=most) for it in reasons)
+        return () if most is None else tuple(TimeLimit(reason=reason, most=most) for reason in reasons)
 
     async def restore_catalog(self) -> None:
         """Give every job enough resources, where the catalog was changed or a resource is used up."""
@@ -206,12 +210,12 @@ class Client:
         answers = await asyncio.gather(
             self._request_submit(submission, caller), self._request_submit(submission, caller), return_exceptions=True
         )
-        if len({it for it in answers if isinstance(it, str)}) > 1:
+        if len({answer for answer in answers if isinstance(answer, str)}) > 1:
             self._run_log.fail("I2 a repeated submission is the same job", submission.name)
 
     async def _request_submit(self, submission: JobRequest, caller: Caller = ADMIN) -> JobId:
         job = await self.request(
-            lambda it: self._define_and_submit(it, submission, caller), patience=self._choices.patience()
+            lambda value: self._define_and_submit(value, submission, caller), patience=self._choices.patience()
         )
         self._invariants.submitted(submission.name, job.id)
         self._run_log.write(f"client has {submission.name}")
@@ -234,7 +238,7 @@ class Client:
     async def _request_terminate(self, job_id: JobId, *, force: bool = False, **more: bool) -> None:
         request = StopRequest(kind=StopKind.TERMINATE, reason="a user stops it", force=force, **more)
         await self.request(
-            lambda it: it.jobs.stop(job_id, request, caller=next(self._users)),
+            lambda server: server.jobs.stop(job_id, request, caller=next(self._users)),
             patience=self._choices.patience(),
         )
         self._invariants.terminated(job_id)
@@ -245,7 +249,7 @@ class Client:
     async def _request_cancel(self, job_id: JobId) -> None:
         request = StopRequest(kind=StopKind.CANCEL, reason="a user cancels it")
         await self.request(
-            lambda it: it.jobs.stop(job_id, request, caller=next(self._users)),
+            lambda server: server.jobs.stop(job_id, request, caller=next(self._users)),
             patience=self._choices.patience(),
         )
         self._invariants.cancelled(job_id)
@@ -256,7 +260,7 @@ class Client:
         request = bulk_stops.request(rng, self._choices.ladders)
         selection = bulk_stops.selection(rng, list(self.known)[-8:])
         await self.request(
-            lambda it: self._receive_reports(it, request, selection), patience=rng.choice([None, None, 30.0, 0.0])
+            lambda value: self._receive_reports(value, request, selection), patience=rng.choice([None, None, 30.0, 0.0])
         )
         self._run_log.write(f"client swept {selection}")
 
@@ -271,7 +275,7 @@ class Client:
 
     async def hold(self, what: str, job_id: JobId, *, patience: float | None) -> None:
         """Hold, pause, release or resume this job."""
-        await self.request(lambda it: holds.deliver(it.jobs, what, job_id), patience=patience)
+        await self.request(lambda server: holds.deliver(server.jobs, what, job_id), patience=patience)
         self._invariants.holds.held(what, job_id)
         self._run_log.write(f"client requested {what} of {self._run_log.name_of(job_id)}")
 
@@ -286,19 +290,19 @@ class Client:
         await self._set_budget(budget.key, budget)
 
     async def _set_budget(self, key: BudgetKey, budget: Budget | None) -> None:
-        await self.request(lambda it: it.engine.set_budget(key, budget, caller=ADMIN))
+        await self.request(lambda server: server.engine.set_budget(key, budget, caller=ADMIN))
         self._run_log.write(f"client set the budget of {key}")
 
     async def _drain(self, name: QueueName, *, drained: bool) -> None:
-        await self.request(lambda it: it.catalog.drain_queue(name, drained=drained, caller=ADMIN))
+        await self.request(lambda server: server.catalog.drain_queue(name, drained=drained, caller=ADMIN))
         self._run_log.write(f"client {'drains' if drained else 'opens'} {name}")
 
     async def release_all(self) -> None:
         """Release every job that is held or will be."""
-        while held := [it for it in self._invariants.jobs.values() if it.hold is not None]:
+        while held := [other_job for other_job in self._invariants.jobs.values() if other_job.hold is not None]:
             for job in held:
                 with suppress(NoReply, BatchqError, InjectedError):
-                    await self.request(lambda it, job=job: it.jobs.release(job.id, caller=ADMIN))
+                    await self.request(lambda server, job=job: server.jobs.release(job.id, caller=ADMIN))
             await self._clock.sleep(1)
 
     async def _receive_reports(self, server: Server, request: StopRequest, selection: JobSelection) -> None:
@@ -326,13 +330,13 @@ class Client:
         tags += ((ENGINE_TAG, THERE),) if name == "west" and self._choices.has_second_engine else ()
         if new:
             await self.request(
-                lambda it: it.catalog.compute_environments.create(
+                lambda server: server.catalog.compute_environments.create(
                     builders.environment(of, max_millicpus=millicpus, tags=tags), caller=ADMIN
                 )
             )
         else:
             await self.request(
-                lambda it: it.catalog.compute_environments.update(
+                lambda other_server: other_server.catalog.compute_environments.update(
                     of, lambda was: replace(was, max_millicpus=millicpus), caller=ADMIN
                 )
             )
@@ -341,7 +345,7 @@ class Client:
     async def _stock(self, name: ConsumableName, total: int) -> None:
         """Set a total; used-up quantities are not part of it."""
         await self.request(
-            lambda it: it.catalog.consumable_resources.change_total(
+            lambda server: server.catalog.consumable_resources.change_total(
                 name, operation=QuantityOperation.SET, quantity=total, token=None, caller=ADMIN
             )
         )
@@ -349,7 +353,7 @@ class Client:
 
     async def _switch(self, name: QueueName, state: State) -> None:
         await self.request(
-            lambda it: it.catalog.job_queues.update(name, lambda was: replace(was, state=state), caller=ADMIN)
+            lambda server: server.catalog.job_queues.update(name, lambda was: replace(was, state=state), caller=ADMIN)
         )
         self._run_log.write(f"client {state} {name}")
 

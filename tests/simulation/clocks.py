@@ -77,8 +77,8 @@ class StampedReports:
         return self
 
     async def __anext__(self) -> Any:
-        it = await anext(self._deaths)
-        return replace(it, found=self._clock.stamped(it.found)) if isinstance(it, DeathReport) else it
+        spec = await anext(self._deaths)
+        return replace(spec, found=self._clock.stamped(spec.found)) if isinstance(spec, DeathReport) else spec
 
 
 class StoredTimes(Checks):
@@ -117,8 +117,8 @@ class StoredTimes(Checks):
     def ended(self, job: Job) -> None:
         """A job is over."""
         number = len(job.attempts)
-        ran = [it for it in self._containers.of_job(job.id) if it.ran and it.tag.attempt == number]
-        ends = [it.died_at for it in ran if it.died_at is not None]
+        ran = [record for record in self._containers.of_job(job.id) if record.ran and record.tag.attempt == number]
+        ends = [record.died_at for record in ran if record.died_at is not None]
         if ends and self.spans_setting(job.id, number):
             ends = [self._placed[job.id, number]]  # the earliest that the engine's two clocks can make of it
         if not ends and job.stopped_at is not None:
@@ -172,11 +172,11 @@ class StoredTimes(Checks):
 
 def _past(attempt: Attempt) -> Iterator[datetime]:
     """The times of an active attempt since its placement."""
-    for it in (attempt, *attempt.containers):
-        yield from (at for at in _stamps(it) if at is not None)
+    for container in (attempt, *attempt.containers):
+        yield from (at for at in _stamps(container) if at is not None)
 
 
-def _stamps(it: Any) -> tuple[datetime | None, ...]:
-    if isinstance(it, Attempt):
-        return it.placed_at, it.started_at
-    return it.start_requested_at, it.killed_at
+def _stamps(container: Any) -> tuple[datetime | None, ...]:
+    if isinstance(container, Attempt):
+        return container.placed_at, container.started_at
+    return container.start_requested_at, container.killed_at

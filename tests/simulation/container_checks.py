@@ -23,24 +23,26 @@ class ContainerChecks(Checks):
 
     def begun(self, job: Job) -> None:
         """A gang is placed with all of its containers, one each."""
-        listed = sorted((it.node, it.name) for it in job.attempt.containers)
-        if listed != sorted((node, it.name) for node, task in _tasks(job).items() for it in task.containers):
+        listed = sorted((container.node, container.name) for container in job.attempt.containers)
+        if listed != sorted(
+            (node, container.name) for node, task in _tasks(job).items() for container in task.containers
+        ):
             self.fail("I4 a gang is placed all or none", job.tag, listed)
 
     def started(self, job: Job, tag: Tag) -> None:
         """aws-batch.md 9 and 11.3: the main node starts first; within a node dependsOn decides."""
         main = job.spec.nodes.main
-        if tag.node != main and not any(it.ran for it in self._containers.of_node(tag, main)):
+        if tag.node != main and not any(record.ran for record in self._containers.of_node(tag, main)):
             self.fail("I11 the main node starts first", tag)
-        for it in _tasks(job)[tag.node].container(tag.container).depends_on:
-            if not self._met(job, replace(tag, container_key=f"{tag.node}/{it.container}"), it.condition):
-                self.fail(f"I11 a container waits for the {it.condition} of another", tag)
+        for value in _tasks(job)[tag.node].container(tag.container).depends_on:
+            if not self._met(job, replace(tag, container_key=f"{tag.node}/{value.container}"), value.condition):
+                self.fail(f"I11 a container waits for the {value.condition} of another", tag)
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: every container has ended, and the outcome is that of the deciding one."""
-        if any(it.state is not AttemptContainerState.ENDED for it in ended.containers):
+        if any(container.state is not AttemptContainerState.ENDED for container in ended.containers):
             self.fail("I10 an attempt is over when all its containers are", job.id, ended)
-        decider = next((it for it in ended.containers if it.key == ended.decided_by), None)
+        decider = next((container for container in ended.containers if container.key == ended.decided_by), None)
         main = job.spec.nodes.main
         if decider is not None and decider.node != main:
             self.fail("I6 the main node decides", job.id, ended)
@@ -49,17 +51,18 @@ class ContainerChecks(Checks):
 
     def _met(self, job: Job, other: Tag, condition: Condition) -> bool:
         """Whether the condition is met; a container whose start failed has ended too."""
-        seen = [it for it in self._containers.of(other) if it.ran]
-        ended = [it for it in seen if it.ended(self._now())]
+        seen = [record for record in self._containers.of(other) if record.ran]
+        ended = [record for record in seen if record.ended(self._now())]
         match condition:
             case Condition.START:
                 return bool(seen)
             case Condition.SUCCESS:
-                return any(it.end is not None and it.end.exit_code == 0 for it in ended)
+                return any(value.end is not None and value.end.exit_code == 0 for value in ended)
             case Condition.COMPLETE:
                 known = () if job.attempt is None else job.attempt.containers
                 return bool(ended) or any(
-                    it.key == other.container_key and it.state is AttemptContainerState.ENDED for it in known
+                    container.key == other.container_key and container.state is AttemptContainerState.ENDED
+                    for container in known
                 )
 
 
@@ -69,7 +72,7 @@ def _tasks(job: Job) -> dict[int, Task]:
 
 
 def has(job: Job, tag: Tag) -> bool:
-    return tag.container_key in {it.key for it in job.attempt.containers}
+    return tag.container_key in {container.key for container in job.attempt.containers}
 
 
 def may_start(part: AttemptContainer | None) -> bool:
@@ -84,7 +87,8 @@ def must_be_kept(job: Job, part: AttemptContainer | None) -> bool:
     if part is None or (part.stop_ordered and part.state is AttemptContainerState.STARTING):
         return False
     to_come = any(
-        it.state in {AttemptContainerState.WAITING, AttemptContainerState.STARTING} for it in job.attempt.containers
+        container.state in {AttemptContainerState.WAITING, AttemptContainerState.STARTING}
+        for container in job.attempt.containers
     )
     return part.state is not AttemptContainerState.ENDED or to_come
 
@@ -96,9 +100,9 @@ def was_forced(job: Job) -> bool:
 
 def outcomes(job: Job, ended: Attempt) -> Iterator[tuple[Tag, tuple[object, ...]]]:
     """The reported outcome of each container that ended by itself."""
-    for it in ended.containers:
-        if it.started_at is not None and it.exit_code is not None:
+    for container in ended.containers:
+        if container.started_at is not None and container.exit_code is not None:
             yield (
-                Tag(job_id=job.id, attempt=ended.number, container_key=it.key),
-                (it.started_at, it.stopped_at, it.exit_code),
+                Tag(job_id=job.id, attempt=ended.number, container_key=container.key),
+                (container.started_at, container.stopped_at, container.exit_code),
             )

@@ -13,37 +13,37 @@ from batchq.domain.ids import JobId, Tag
 class ContainerRecord:
     """One container from its creation to its removal."""
 
-    it: SimulatedContainer
+    container: SimulatedContainer
     removed_at: datetime | None = None
     #: When the last call to remove it was requested, of those that reached the engine.
     removal_requested_at: datetime | None = None
 
     @property
     def tag(self) -> Tag:
-        return self.it.launch.tag
+        return self.container.launch.tag
 
     @property
     def ran(self) -> bool:
-        return self.it.started_at is not None
+        return self.container.started_at is not None
 
     def lives(self, now: datetime) -> bool:
         ended = self.ended(now)
         return self.ran and not ended
 
     def ended(self, now: datetime) -> bool:
-        end = self.it.end()
+        end = self.container.end()
         return self.removed_at is not None or (end is not None and end.at <= now)
 
     @property
     def started_while_removed(self) -> bool:
         """Whether its removal was requested before it was started, and carried out after."""
-        requested, started = self.removal_requested_at, self.it.started_at
+        requested, started = self.removal_requested_at, self.container.started_at
         return requested is not None and started is not None and requested < started
 
     @property
     def end(self) -> End | None:
         """The end of its program; None if it has not ended, or was removed before."""
-        end = self.it.end()
+        end = self.container.end()
         return end if end is not None and (self.removed_at is None or end.at <= self.removed_at) else None
 
     @property
@@ -62,11 +62,13 @@ class ContainerRecords:
         self.late: Counter[tuple[str, Tag]] = Counter()
 
     def made(self, container: SimulatedContainer) -> None:
-        self._seen[container.launch.tag.job_id].append(ContainerRecord(it=container))
+        self._seen[container.launch.tag.job_id].append(ContainerRecord(container=container))
 
     def is_first(self, tag: Tag) -> bool:
         """Whether no other container of the attempt was created."""
-        return not any(it.tag.attempt == tag.attempt and it.tag != tag for it in self.of_job(tag.job_id))
+        return not any(
+            container.tag.attempt == tag.attempt and container.tag != tag for container in self.of_job(tag.job_id)
+        )
 
     def removed(self, tag: Tag) -> None:
         for seen in self.of(tag):
@@ -85,7 +87,7 @@ class ContainerRecords:
         self.late[call, tag] += 1
 
     def of(self, tag: Tag) -> list[ContainerRecord]:
-        return [it for it in self._seen.get(tag.job_id, ()) if it.tag == tag]
+        return [container for container in self._seen.get(tag.job_id, ()) if container.tag == tag]
 
     def of_job(self, job_id: JobId) -> list[ContainerRecord]:
         return self._seen.get(job_id, [])
@@ -96,9 +98,9 @@ class ContainerRecords:
 
     def live(self, job_id: JobId) -> list[ContainerRecord]:
         now = self._now()
-        return [it for it in self._seen.get(job_id, ()) if it.lives(now)]
+        return [record for record in self._seen.get(job_id, ()) if record.lives(now)]
 
     def of_node(self, tag: Tag, node: int) -> list[ContainerRecord]:
         """The containers of a node of the same attempt."""
-        same = [it for it in self._seen.get(tag.job_id, ()) if it.tag.attempt == tag.attempt]
-        return [it for it in same if it.tag.node == node]
+        same = [container for container in self._seen.get(tag.job_id, ()) if container.tag.attempt == tag.attempt]
+        return [container for container in same if container.tag.node == node]

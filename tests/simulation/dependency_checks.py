@@ -29,32 +29,32 @@ class DependencyChecks(Checks):
             self.fail("I2 a child has a place in its array", job)
 
     def children(self, job_id: JobId) -> list[Job]:
-        return [self.jobs[it] for it in self._children.get(job_id, ())]
+        return [self.jobs[value] for value in self._children.get(job_id, ())]
 
     def begins(self, job: Job) -> None:
         """I11: an attempt, or an array, begins only when all that it waits for has succeeded."""
-        if any(self._status(it) is not Status.SUCCEEDED for it in waits(job)):
+        if any(self._status(wait) is not Status.SUCCEEDED for wait in waits(job)):
             self.fail("I11 dependents start after all have SUCCEEDED", job)
-        if any(self._array_begun(it) is not Status.SUCCEEDED for it in counterparts(job)):
+        if any(self._array_begun(counterpart) is not Status.SUCCEEDED for counterpart in counterparts(job)):
             self.fail("I11 an array begins after its counterpart", job)
 
     def follows(self, changes: Changes) -> None:
         """I11: the commit that ends a job also decides its dependents. I1: the counts of arrays are true."""
         touched = (*changes.inserted, *changes.updated)
         if any(job.status is Status.SUBMITTED for job in touched):
-            self.fail("I11 new jobs are evaluated at once", None, [self.run_log.name_of(it.id) for it in touched])
+            self.fail("I11 new jobs are evaluated at once", None, [self.run_log.name_of(job.id) for job in touched])
         if any(job.status in FINISHED or job.array_state is not None for job in touched):
             for job in self.jobs.values():
                 if job.status is Status.PENDING and job.array_state is None and self._is_decided(job):
                     self.fail("I11 dependents are decided at once", job)
-        for parent_id in {it.child.parent if it.child else it.id for it in touched if it.child or it.array_state}:
+        for parent_id in {job.child.parent if job.child else job.id for job in touched if job.child or job.array_state}:
             self._check_counts(self.jobs[parent_id])
 
     def _is_decided(self, job: Job) -> bool:
         """Whether its dependencies decide it; a sequential predecessor does not: its failure spreads step by step."""
         before = predecessor(job)
-        others = {self._status(it) for it in waits(job) if it != before} | {
-            self._array_begun(it) for it in counterparts(job)
+        others = {self._status(wait) for wait in waits(job) if wait != before} | {
+            self._array_begun(counterpart) for counterpart in counterparts(job)
         }
         if Status.FAILED in others:
             return True
@@ -62,14 +62,14 @@ class DependencyChecks(Checks):
 
     def _check_counts(self, parent: Job) -> None:
         children = self.children(parent.id)
-        true = Counter(it.status for it in children)
+        true = Counter(child.status for child in children)
         if (
             parent.array_state is None
             or dict(parent.array_state.counts) != dict(true)
             or parent.array_state.spawned != len(children)
         ):
             self.fail("I1 an array's summary is true", parent, f"{parent.array_state}, and it is {dict(true)}")
-        over = sum(true[it] for it in FINISHED) == parent.spec.array_size
+        over = sum(true[value] for value in FINISHED) == parent.spec.array_size
         if over is not (parent.status in FINISHED):
             self.fail("I11 an array is over with its last child", parent, f"{parent.status} {dict(true)}")
         if parent.status is Status.SUCCEEDED and set(true) != {Status.SUCCEEDED}:
@@ -97,9 +97,9 @@ def is_over(job: Job) -> bool:
 
 def waits(job: Job) -> Iterator[JobId]:
     """The jobs that must succeed before it begins; a child waits for its counterpart and its predecessor."""
-    for it in job.spec.depends_on:
-        if it.job_id is not None and (it.type is DependencyType.N_TO_N) is (job.child is not None):
-            yield it.job_id if job.child is None else child_id(it.job_id, job.child.index)
+    for other_job in job.spec.depends_on:
+        if other_job.job_id is not None and (other_job.type is DependencyType.N_TO_N) is (job.child is not None):
+            yield other_job.job_id if job.child is None else child_id(other_job.job_id, job.child.index)
     if (before := predecessor(job)) is not None:
         yield before
 
@@ -108,10 +108,14 @@ def counterparts(job: Job) -> list[JobId]:
     """The arrays that must have children before this one has."""
     if job.child is not None:
         return []
-    return [it.job_id for it in job.spec.depends_on if it.type is DependencyType.N_TO_N]
+    return [other_job.job_id for other_job in job.spec.depends_on if other_job.type is DependencyType.N_TO_N]
 
 
 def predecessor(job: Job) -> JobId | None:
-    if job.child is None or job.child.index == 0 or all(it.job_id is not None for it in job.spec.depends_on):
+    if (
+        job.child is None
+        or job.child.index == 0
+        or all(other_job.job_id is not None for other_job in job.spec.depends_on)
+    ):
         return None
     return child_id(job.child.parent, job.child.index - 1)

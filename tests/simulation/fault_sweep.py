@@ -26,10 +26,10 @@ def cancel_c(run_case: CaseRun) -> Coroutine[Any, Any, None]:
 
 def run_case(case: Case, planned: PlannedFault = NONE, on_point: Moment | None = None) -> CaseResult:
     """Run the case. Raises InvariantViolated if its outcome differs or an invariant was violated."""
-    it = run_case_to_any_end(case, planned, on_point)
-    if it.ends() != case.ends:
-        raise InvariantViolated(f"{case.name}, with {planned}: {it.ends()}")
-    return it
+    end = run_case_to_any_end(case, planned, on_point)
+    if end.ends() != case.ends:
+        raise InvariantViolated(f"{case.name}, with {planned}: {end.ends()}")
+    return end
 
 
 def run_case_to_any_end(
@@ -54,7 +54,7 @@ def run_case_to_any_end(
 def points(case: Case, moment: Moment = lambda _run, _point: True, planned: PlannedFault = NONE) -> list[int]:
     """The points of a case at which the moment holds, in order."""
     found: list[bool] = []
-    run_case_to_any_end(case, planned, lambda it, point: found.append(moment(it, point)))
+    run_case_to_any_end(case, planned, lambda value, point: found.append(moment(value, point)))
     return [number for number, holds in enumerate(found) if holds]
 
 

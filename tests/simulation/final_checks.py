@@ -135,10 +135,10 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
         family = (job_id, *(child.id for child in world.invariants.dependencies.children(job_id)))
         for seen in (value for each in family for value in world.invariants.containers.of_job(each) if value.ran):
             spec = world.invariants.jobs[job_id].spec
-            grace = spec.stop_grace + timedelta(seconds=seen.it.script.kill_delay)
+            grace = spec.stop_grace + timedelta(seconds=seen.container.script.kill_delay)
             if spec.checkpoints is not None:
                 grace += spec.checkpoints.timeout
-            took = seen.died_at - max(ordered, seen.it.started_at)
+            took = seen.died_at - max(ordered, seen.container.started_at)
             if took > grace + KILL_TIMEOUT:
                 world.invariants.fail("I7 a container is dead within its grace period", seen.tag, took)
 
@@ -187,7 +187,7 @@ async def _check_logs(world) -> None:
         if seen.tag.job_id in world.invariants.deleted or seen.tag in world.invariants.orphans:
             continue
         if seen.ran and seen.tag not in world.invariants.containers.removed_by_hand and not _started_late(world, seen):
-            wrote = [line.message for line in seen.it.lines()]
+            wrote = [line.message for line in seen.container.lines()]
             page = await world.archive.read(seen.tag.log_id, position=0, limit=1000, max_bytes=1 << 20)
             if [line.message for line in page.lines] != wrote:
                 world.invariants.fail("I14 the log is what was written", seen.tag)

@@ -37,7 +37,7 @@ class HistoryChecks:
 
         The last commit may lack, because the server may have died before it got the reply.
         """
-        ring = [(it.number, it.entry) for it in feed._ring]
+        ring = [(value.number, value.entry) for value in feed._ring]
         first = feed.last + 1 - len(ring)
         if ring != [(number, self.committed[number - 1]) for number in range(first, feed.last + 1)]:
             self.run_log.fail("I13 the feed in memory is what was committed", f"{first} to {feed.last}")
@@ -49,8 +49,8 @@ class HistoryChecks:
             stored += page.entries
             gaps.append(page.gap)
             after = page.next
-        expected = [(number, it) for number, it in enumerate(self.committed, 1) if it.job_id not in deleted]
-        if [(it.number, it.entry) for it in stored] != expected:
+        expected = [(number, job) for number, job in enumerate(self.committed, 1) if job.job_id not in deleted]
+        if [(value.number, value.entry) for value in stored] != expected:
             self.run_log.fail("I13 the feed is what was committed", f"{len(stored)} entries, not {len(expected)}")
         if after != len(self.committed):
             self.run_log.fail("I13 the feed ends with the last commit", f"{after} instead of {len(self.committed)}")
@@ -62,9 +62,9 @@ class OrderChecks(Checks):
     def written(self, changes: Changes) -> None:
         """Called before `jobs` has the changes."""
         ordered = {
-            (it.job_id, it.stop.kind, it.stop.user, it.stop.reason)
-            for it in changes.history
-            if it.stop is not None and it.stop.progress is StopProgress.ORDERED and it.stop.node is None
+            (job.job_id, job.stop.kind, job.stop.user, job.stop.reason)
+            for job in changes.history
+            if job.stop is not None and job.stop.progress is StopProgress.ORDERED and job.stop.node is None
         }
         for job in (*changes.inserted, *changes.updated):
             before = self.jobs.get(job.id)
@@ -74,13 +74,13 @@ class OrderChecks(Checks):
                 if (job.id, order.kind, order.user, order.reason) not in ordered:
                     self.fail("I27 each stop order has an entry in the history", job, job.stop_orders)
             for order in job.stop_orders:
-                first = min(it.ordered_at for it in job.stop_orders)  # an order takes over what a pause has begun
-                times = [it for it in (first, order.signalled_at, order.killed_at) if it is not None]
+                first = min(order.ordered_at for order in job.stop_orders)  # an order takes over what a pause has begun
+                times = [value for value in (first, order.signalled_at, order.killed_at) if value is not None]
                 if times != sorted(times) and not _kills_what_was_stopping(job, order):
                     self.fail("I28 an order is requested, then signalled, then kills", job, job.stop_orders)
 
     def _stay_visible(self, job: Job, known: tuple[StopOrder, ...]) -> None:
-        if [_facts(it) for it in job.stop_orders[: len(known)]] != [_facts(it) for it in known]:
+        if [_facts(order) for order in job.stop_orders[: len(known)]] != [_facts(other_job) for other_job in known]:
             self.fail("I26 an accepted stop order stays visible with its author", job, job.stop_orders)
 
 
@@ -90,8 +90,12 @@ def _kills_what_was_stopping(job: Job, order: StopOrder) -> bool:
     Another container of the task, which starts later, then gets its signal after that kill.
     """
     containers = (part for attempt in job.all_attempts for part in attempt.containers)
-    stopping = [it for it in containers if it.signalled_at is not None and it.signalled_at < order.ordered_at]
-    return any(it.killed_at is not None for it in stopping)
+    stopping = [
+        container
+        for container in containers
+        if container.signalled_at is not None and container.signalled_at < order.ordered_at
+    ]
+    return any(value.killed_at is not None for value in stopping)
 
 
 def _facts(order: StopOrder) -> tuple[object, ...]:
@@ -105,13 +109,17 @@ class AuditChecks(Checks):
 
     def written(self, changes: Changes) -> None:
         """Each submission and stop order has an audit record, and no audit record names an unchanged job."""
-        audited = [it.resource.removeprefix("job/") for it in changes.audit_records if it.resource.startswith("job/")]
+        audited = [
+            record.resource.removeprefix("job/")
+            for record in changes.audit_records
+            if record.resource.startswith("job/")
+        ]
         changed = {job.id for job in (*changes.inserted, *changes.updated)}
         # An order to a child that is not spawned yet is saved in the row of its array.
         changed |= {
             child_id(job.id, index) for job in changes.updated for order in job.child_orders for index in order.indices
         }
-        for job in (it for it in changes.inserted if it.child is None):
+        for job in (job for job in changes.inserted if job.child is None):
             if audited.count(job.id) < 1:
                 self.fail("each submission has an audit record", job)
         for about in audited:
@@ -135,4 +143,4 @@ def _whole(about: str) -> str:
 
 
 def _orders(job: Job) -> frozenset[tuple[StopKind, str, UserName]]:
-    return frozenset((it.kind, it.reason, it.user) for it in job.stop_orders)
+    return frozenset((order.kind, order.reason, order.user) for order in job.stop_orders)

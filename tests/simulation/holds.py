@@ -63,7 +63,7 @@ class HoldChecks(Checks):
 
     def written(self, changes: Changes, begun: Sequence[Job]) -> None:
         """Called before `jobs` has the changes. `begun`: the jobs of which an attempt begins."""
-        released = {it.job_id for it in changes.history if it.hold is not None and it.hold.hold is None}
+        released = {job.job_id for job in changes.history if job.hold is not None and job.hold.hold is None}
         for job in begun:
             drained_at = self._drained.get(job.spec.queue)
             if drained_at is not None and self._now() - drained_at > CATALOG_DELAY:
@@ -81,8 +81,8 @@ class HoldChecks(Checks):
                 self._check_pause(before, job)
 
     def _is_beside_paused(self, placed: Job) -> bool:
-        others = (it for it in self.jobs.values() if it.id != placed.id and it.spec.queue == placed.spec.queue)
-        return placed.spec.queue == FAIR and any(it.hold is not None and it.status not in FINISHED for it in others)
+        others = (job for job in self.jobs.values() if job.id != placed.id and job.spec.queue == placed.spec.queue)
+        return placed.spec.queue == FAIR and any(job.hold is not None and job.status not in FINISHED for job in others)
 
     def held(self, what: str, job_id: JobId) -> None:
         """A request was acknowledged."""
@@ -94,14 +94,16 @@ class HoldChecks(Checks):
     def _check_pause(self, before: Job, after: Job) -> None:
         """An attempt ends paused exactly once, for a pause of it, and the job goes on unless it ended otherwise."""
         for ended in after.attempts[len(before.attempts) :]:
-            ordered = [it for it in after.stop_orders if it.kind is StopKind.PAUSE and it.attempt == ended.number]
+            ordered = [
+                order for order in after.stop_orders if order.kind is StopKind.PAUSE and order.attempt == ended.number
+            ]
             self.run_log.counts["attempts paused"] += ended.paused
             if len(ordered) > 1 or (ended.paused and not ordered):
                 self.fail("I31 a paused attempt was ordered to pause, once", after, after)
-        only_paused = all(it.kind is StopKind.PAUSE for it in after.stop_orders)
+        only_paused = all(order.kind is StopKind.PAUSE for order in after.stop_orders)
         refused = bool(after.attempts) and after.attempts[-1].forbidden
         if before.is_pausing and after.status is Status.FAILED and only_paused and not refused:
             self.fail("I32 a pause does not fail the job", after, after)
-        numbers = [it.number for it in after.attempts]
+        numbers = [attempt.number for attempt in after.attempts]
         if numbers != list(range(1, len(numbers) + 1)):
             self.fail("I31 a pause loses no attempt", after, after)

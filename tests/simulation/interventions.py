@@ -70,18 +70,18 @@ class Interventions:
             job_writes.put_restoration(self._world.connection, Restoration(at=self._world.clock.now()))
             self._run_log.write("the data is restored from a backup")
             self._run_log.counts["restores"] += 1
-            self._run_log.counts["restores with paused jobs"] += any(it.hold is not None for it in self._unfinished())
+            self._run_log.counts["restores with paused jobs"] += any(job.hold is not None for job in self._unfinished())
 
     async def _pause_and_resume(self) -> None:
         rng, interval = self._choices.pauses, self._choices.pause_interval
         while interval is not None:
             await self._world.clock.sleep(rng.uniform(0, 2 * interval))
             jobs = self._unfinished()
-            shared = [it for it in jobs if it.spec.queue == FAIR]
+            shared = [job for job in jobs if job.spec.queue == FAIR]
             found = rng.choice([jobs, shared])
             if found:
                 what = rng.choice(["pause", "pause", "resume_job"])
-                job = rng.choice([it for it in found if it.hold is not None] or found if what != "pause" else found)
+                job = rng.choice([job for job in found if job.hold is not None] or found if what != "pause" else found)
                 self._run_log.counts[f"fair share: {what}"] += job.spec.queue == FAIR
                 self._world.spawn(self._hold(what, job), "a user who pauses")
 
@@ -95,7 +95,7 @@ class Interventions:
         rng = self._choices.pauses
         while self._choices.machine_restart_rate:
             await self._world.clock.sleep(POLL)
-            if any(it.is_pausing for it in self._unfinished()) and rng.random() < self._choices.machine_restart_rate:
+            if any(job.is_pausing for job in self._unfinished()) and rng.random() < self._choices.machine_restart_rate:
                 self._run_log.write("the machine restarts in a pause")
                 self._run_log.counts["machine restarts in a pause"] += 1
                 self._world.machine.runtime.restart_machine()
@@ -163,7 +163,7 @@ class Interventions:
                 returns = rng.random() < 0.6
                 self._run_log.write(f"{machine.name} leaves{' for a while' if returns else ' for good'}")
                 self._run_log.counts[f"machines: {'another disk' if returns else 'left for good'}"] += 1
-                lost = [tag for tag, it in engine.containers.items() if it.launch.machine == machine.name]
+                lost = [tag for tag, container in engine.containers.items() if container.launch.machine == machine.name]
                 self._world.invariants.containers.removed_by_hand.update(lost)
                 self._world.machine.runtime.remove_machine(machine.name)
                 if returns:
@@ -173,7 +173,7 @@ class Interventions:
 
     def _remove_running_container(self) -> None:
         jobs = self._world.invariants.jobs
-        running = [it.tag for job_id in jobs for it in self._world.invariants.containers.live(job_id)]
+        running = [container.tag for job_id in jobs for container in self._world.invariants.containers.live(job_id)]
         if running:
             tag = self._choices.absences.choice(running)
             self._run_log.write(f"{self._run_log.name_of(tag)} is removed while it runs")
@@ -185,7 +185,7 @@ class Interventions:
         key = BudgetKey(BudgetScope.QUEUE, rng.choice(sorted(QUEUES)))
         if server is None or not server.ready:
             return
-        known = [it.spent for it in server.engine.budget_statuses() if it.budget.key == key]
+        known = [status.spent for status in server.engine.budget_statuses() if status.budget.key == key]
         limit = (known[0] if known else Decimal(0)) + Decimal(rng.choice(["0.0005", "0.001", "0.002", "0.005"]))
         with suppress(NoReply, BatchqError, InjectedError):
             await self._world.client.set_budget(Budget(key=key, currency=CURRENCY, hard=limit))
@@ -206,7 +206,7 @@ class Interventions:
         return job_reads.restoration(self._world.connection).at is not None
 
     def _unfinished(self) -> list[Job]:
-        return [it for it in self._world.invariants.jobs.values() if it.status not in FINISHED]
+        return [job for job in self._world.invariants.jobs.values() if job.status not in FINISHED]
 
 
 async def _leave(server: Server) -> None:

@@ -197,7 +197,7 @@ class Invariants(Checks):
         for ended in after.attempts[len(before.attempts) :]:
             for tag, reported in outcomes(after, ended):
                 true = {
-                    (self.times.shown(value.it.started_at), self.times.shown(value.end.at), value.end.exit_code)
+                    (self.times.shown(value.container.started_at), self.times.shown(value.end.at), value.end.exit_code)
                     for value in self.containers.of(tag)
                     if value.ran and value.end is not None and value.ended(self._now())
                 }
@@ -223,7 +223,7 @@ class Invariants(Checks):
                 for value in self.containers.of_job(after.id)
                 if value.ran and value.tag.attempt == before.attempt.number
             ]
-            started = self.times.earliest_start(before, min(value.it.started_at for value in ran))
+            started = self.times.earliest_start(before, min(value.container.started_at for value in ran))
             if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
                 self.fail("I16 a timeout counts from the start", after)
 

@@ -31,13 +31,13 @@ def before_its_answer_is_sent(run: CaseRun, at: Point) -> bool:
 
 
 def before_a_placement_is_saved(run: CaseRun, at: Point) -> bool:
-    placed = (it for it in _changed(at) if it.status is Status.STARTING)
-    return at.when == "before" and any(_stored(run, it).status is Status.RUNNABLE for it in placed)
+    placed = (job for job in _changed(at) if job.status is Status.STARTING)
+    return at.when == "before" and any(_stored(run, value).status is Status.RUNNABLE for value in placed)
 
 
 def after_the_placement_before_the_create(run: CaseRun, at: Point) -> bool:
-    placed = (it for it in run.world.invariants.jobs.values() if it.status is Status.STARTING)
-    return any(not run.world.invariants.containers.of_job(it.id) for it in placed)
+    placed = (job for job in run.world.invariants.jobs.values() if job.status is Status.STARTING)
+    return any(not run.world.invariants.containers.of_job(job.id) for job in placed)
 
 
 during_a_pull = _at_call("during", "pull")
@@ -53,12 +53,12 @@ def after_the_start_before_its_commit(run: CaseRun, at: Point) -> bool:
 
 def after_the_exit_before_an_inspection(run: CaseRun, at: Point) -> bool:
     """Its start and its end are not seen yet."""
-    starting = (it for it in run.world.invariants.jobs.values() if it.status is Status.STARTING)
-    return any(_state(run, it.tag) is ContainerState.EXITED for it in starting) and at.what != "a read"
+    starting = (job for job in run.world.invariants.jobs.values() if job.status is Status.STARTING)
+    return any(_state(run, container.tag) is ContainerState.EXITED for container in starting) and at.what != "a read"
 
 
 def before_an_end_is_saved(run: CaseRun, at: Point) -> bool:
-    return at.when == "before" and any(len(it.attempts) > len(_stored(run, it).attempts) for it in _changed(at))
+    return at.when == "before" and any(len(job.attempts) > len(_stored(run, job).attempts) for job in _changed(at))
 
 
 def before_the_container_is_removed(run: CaseRun, at: Point) -> bool:
@@ -69,14 +69,14 @@ def before_the_container_is_removed(run: CaseRun, at: Point) -> bool:
 
 
 def after_the_commit_of_a_stop_order(_run: CaseRun, at: Point) -> bool:
-    return at.when == "after" and any(it.stop is not None and next_step_at(it) is None for it in _changed(at))
+    return at.when == "after" and any(job.stop is not None and next_step_at(job) is None for job in _changed(at))
 
 
 before_the_stop_signal = _at_call("before", "signal_stop")
 
 
 def after_the_stop_signal_before_its_commit(run: CaseRun, at: Point) -> bool:
-    counted = any(next_step_at(it) is not None for it in _changed(at))
+    counted = any(next_step_at(job) is not None for job in _changed(at))
     noted = counted and at.when == "before" and _stop_requested(run)
     return noted or (at.when, at.what) == ("after", "signal_stop")
 
@@ -115,7 +115,7 @@ def near_the_timeout(run: CaseRun, at: Point) -> bool:
     """Within the second before and after."""
     if not the_job_is_running(run, at):
         return False
-    ran = (run.world.clock.now() - run.started("a")[0].it.started_at).total_seconds()
+    ran = (run.world.clock.now() - run.started("a")[0].container.started_at).total_seconds()
     return abs(ran - run.job("a").spec.timeout.total_seconds()) < 1
 
 
@@ -145,8 +145,8 @@ def _state(run: CaseRun, tag: Tag | Changes | None) -> ContainerState | None:
 
 def _lives(run: CaseRun) -> bool:
     now = run.world.clock.now()
-    return any(it.lives(now) for it in run.started("a"))
+    return any(record.lives(now) for record in run.started("a"))
 
 
 def _stop_requested(run: CaseRun) -> bool:
-    return any(it.it.stop_requested_at is not None for it in run.started("a"))
+    return any(value.container.stop_requested_at is not None for value in run.started("a"))

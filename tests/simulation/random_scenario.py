@@ -96,7 +96,7 @@ class RandomScenario:
         self._machine.freeze(seconds)
 
     def _lose_network(self) -> None:
-        for environment in sorted({it for it, _ in self._machine.engine.pause_containers}):
+        for environment in sorted({container for container, _ in self._machine.engine.pause_containers}):
             self._run_log.write(f"the network that jobs on {environment} share dies")
             remove_pause_containers(self._machine.runtime, environment)
 
@@ -108,7 +108,7 @@ class RandomScenario:
             self._world.engine_with(tag).runtime.remove_externally(tag)
 
     def _kill_by_hand(self) -> None:
-        live = [it.tag for it in self._invariants.containers.all() if it.lives(self._clock.now())]
+        live = [record.tag for record in self._invariants.containers.all() if record.lives(self._clock.now())]
         if live:
             tag = self._choices.world.choice(live)
             self._run_log.write(f"a human kills {self._run_log.name_of(tag)}")
@@ -116,7 +116,7 @@ class RandomScenario:
             has_it.runtime._send_signal(tag, has_it.engine.kill)
 
     def _take_a_name(self) -> None:
-        known = [it for it in self._invariants.jobs.values() if it.status not in FINISHED]
+        known = [job for job in self._invariants.jobs.values() if job.status not in FINISHED]
         if known:
             job = self._choices.world.choice(known)
             part = self._choices.world.choice(list(job.spec.nodes.containers))
@@ -168,7 +168,7 @@ class OperatorScenario(RandomScenario):
         pace = self._chance.choice([3, 10, 30])
         while True:
             await self._clock.sleep(self._chance.uniform(0.2, pace))
-            active = [it.id for it in self._invariants.jobs.values() if it.status in ACTIVE]
+            active = [job.id for job in self._invariants.jobs.values() if job.status in ACTIVE]
             if active:
                 self._world.spawn(self._force(self._chance.choice(active)), "force-fail")
 
@@ -176,7 +176,7 @@ class OperatorScenario(RandomScenario):
         self._run_log.write(f"operator force-fails {self._run_log.name_of(job_id)}")
         self._run_log.counts["forced"] += 1
         try:
-            job = await self._world.client.request(lambda it: it.jobs.force_fail(job_id, "stuck", caller=ADMIN))
+            job = await self._world.client.request(lambda server: server.jobs.force_fail(job_id, "stuck", caller=ADMIN))
         except (NoReply, BatchqError) as why:
             self._run_log.write(f"operator got {type(why).__name__}")
             return
@@ -210,7 +210,7 @@ class OperatorScenario(RandomScenario):
         for failure in await asyncio.gather(work, died, return_exceptions=True):
             if isinstance(failure, Exception) and not isinstance(failure, BatchqError):
                 raise failure
-        over = [it.id for it in self._invariants.jobs.values() if it.status in FINISHED]
+        over = [job.id for job in self._invariants.jobs.values() if job.status in FINISHED]
         for job_id in set(over) - server.store.stored(over).keys() - self._deleted:
             self._deleted.add(job_id)
             self._invariants.times.deleted(job_id, retention)

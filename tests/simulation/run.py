@@ -75,7 +75,7 @@ async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> 
     propagated, batch_sizes = log.propagate, (propagation.MAX_CHILDREN, bulk_stops.MAX_STOPS)
     log.addHandler(complaints)
     log.propagate = False
-    asyncio.get_running_loop().set_exception_handler(lambda _, it: complaints.report(it["message"], it))
+    asyncio.get_running_loop().set_exception_handler(lambda _, event: complaints.report(event["message"], event))
     try:
         world = World(choices, run_log)
         await _until_over(world, scenario(world), run_log)

@@ -31,9 +31,9 @@ class RunLog:
     def set_name(self, job_id: str, name: str) -> None:
         self._names[job_id] = name
 
-    def name_of(self, it: object) -> str:
+    def name_of(self, value: object) -> str:
         """The name of a job, with the rest of a tag."""
-        job_id, slash, attempt = str(it).partition("/")
+        job_id, slash, attempt = str(value).partition("/")
         return self._names.get(job_id, "unknown") + slash + attempt
 
     def write(self, what: str) -> None:

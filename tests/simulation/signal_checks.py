@@ -71,7 +71,7 @@ class SignalChecks(Checks):
             self.fail("I30 a checkpoint signal is sent for a final checkpoint only", tag, signal)
         if tag in self._stopped:
             self.fail("I29 the stop signal follows the checkpoint signal", tag, signal)
-        part = next((it for it in job.attempt.containers if it.key == tag.container_key), None)
+        part = next((container for container in job.attempt.containers if container.key == tag.container_key), None)
         if part is not None and part.state is AttemptContainerState.ENDED:  # it ended while the request was saved
             return
         if part is not None and part.checkpoint_requested_at is None:
@@ -105,4 +105,7 @@ class SignalChecks(Checks):
 
 def without_checkpoint(orders: tuple[StopOrder, ...]) -> tuple[object, ...]:
     """The orders of a finished job without what may still be found: its final checkpoint."""
-    return tuple((it.kind, it.reason, it.user, it.signalled_at, it.killed_at, it.forced_at, it.steps) for it in orders)
+    return tuple(
+        (order.kind, order.reason, order.user, order.signalled_at, order.killed_at, order.forced_at, order.steps)
+        for order in orders
+    )

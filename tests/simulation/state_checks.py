@@ -33,20 +33,20 @@ class StateChecks(Checks):
 
     def check(self) -> None:
         loop, scheduler = self._loop, self._loop.scheduler
-        under_way = {it.id: it for it in self.jobs.values() if it.attempt is not None}
+        under_way = {job.id: job for job in self.jobs.values() if job.attempt is not None}
         held = scheduler._resource_usage.after(())
         self._check_equal("what is under way", loop.state.active, under_way)
         self._check_equal("what is held", Counter(held.sums), _held(under_way.values()))
         self._check_equal("what accounts hold", Counter(held.accounts), _held_by_accounts(under_way.values()))
-        self._check_equal("whose end is known", {it.id for it in held.timed()}, _timed(under_way.values()))
+        self._check_equal("whose end is known", {job.id for job in held.timed()}, _timed(under_way.values()))
         self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
         self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self.jobs.values()))
         self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self.jobs.values()))
-        for_others = sum(len(waits_for(it)) for it in self.jobs.values() if waits(it))
+        for_others = sum(len(waits_for(job)) for job in self.jobs.values() if waits(job))
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
-        unfinished = Counter(group_of(it, it.status) for it in self.jobs.values() if it.status not in FINISHED)
+        unfinished = Counter(group_of(job, job.status) for job in self.jobs.values() if job.status not in FINISHED)
         self._check_equal("the counts of unfinished jobs", loop.state.counts.read(), unfinished)
-        standing = {it.spec.queue for it in self.jobs.values() if is_queued_for_placement(it)}
+        standing = {job.spec.queue for job in self.jobs.values() if is_queued_for_placement(job)}
         self._check_equal("the queues without jobs", standing & scheduler._pass_memo.empty_queues, set())
         self._check_queue_cache(scheduler.queue_cache)
         for mark in scheduler._blocked_jobs.marks.values():
@@ -58,10 +58,12 @@ class StateChecks(Checks):
 
     def _check_queue_cache(self, ahead: QueueCache) -> None:
         for queue, front in ahead.fronts.items():
-            line = [it for it in self.jobs.values() if it.spec.queue == queue and is_queued_for_placement(it)]
-            ordered = sorted((it for it in line if it.order <= front.until), key=lambda it: it.order)
-            self._check_equal("the first jobs of a queue", list(front), [candidate_of_job(it) for it in ordered])
-        whole = {it: self.jobs[it] for it in ahead.cached_jobs}
+            line = [job for job in self.jobs.values() if job.spec.queue == queue and is_queued_for_placement(job)]
+            ordered = sorted((job for job in line if job.order <= front.until), key=lambda job: job.order)
+            self._check_equal(
+                "the first jobs of a queue", list(front), [candidate_of_job(other_job) for other_job in ordered]
+            )
+        whole = {other_job: self.jobs[other_job] for other_job in ahead.cached_jobs}
         self._check_equal("the jobs of those in front", ahead.cached_jobs, whole)
 
     def _check_equal(self, what: str, remembered: object, stored: object) -> None:
@@ -88,11 +90,11 @@ def _held_by_accounts(jobs: Iterable[Job]) -> Counter[str]:
 
 
 def _timed(jobs: Iterable[Job]) -> set[JobId]:
-    return {it.id for it in jobs if it.stop is not None or it.spec.timeout is not None}
+    return {job.id for job in jobs if job.stop is not None or job.spec.timeout is not None}
 
 
 def _needed(jobs: Iterable[Job]) -> set[ConsumableName]:
-    return {need.resource for it in jobs for need in it.spec.needs}
+    return {need.resource for job in jobs for need in job.spec.needs}
 
 
 def _waiting(jobs: Iterable[Job]) -> Counter[str]:
@@ -108,7 +110,7 @@ def _waiting(jobs: Iterable[Job]) -> Counter[str]:
 
 def _at_work(jobs: Iterable[Job]) -> set[JobId]:
     """The arrays with children to create, to stop, to hold or to release."""
-    return {it.id for it in jobs if it.array_state is not None and it.status is Status.PENDING and _has_work(it)}
+    return {job.id for job in jobs if job.array_state is not None and job.status is Status.PENDING and _has_work(job)}
 
 
 def _has_work(job: Job) -> bool:
@@ -138,7 +140,7 @@ class ExplanationChecks(Checks):
             return
         owned = {job_id: _owned(job) for job_id, job in self.jobs.items()}
         state = self._engine.scheduler_state()
-        active = {it: owned.get(it, _owned(job)) for it, job in self._engine.loop.state.active.items()}
+        active = {key: owned.get(key, _owned(job)) for key, job in self._engine.loop.state.active.items()}
         state = replace(state, holders=Holders(active, state.now))
         readers = {user: Reader(caller=Caller(user=user)) for user in USERS}
         hidden = {user: _hidden_names(owned, reader) for user, reader in readers.items()}

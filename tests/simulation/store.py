@@ -87,7 +87,7 @@ class ObservedStore(SqliteStore):
     async def commit(self, changes: Changes) -> int | None:
         self.before_commit()
         first_number = await self._database.write(
-            lambda it: bulk_stops.commit_with_bulk_stops(it, changes),
+            lambda value: bulk_stops.commit_with_bulk_stops(value, changes),
             then=lambda: self._invariants.committed(changes),
             changes=changes,
         )
@@ -97,13 +97,13 @@ class ObservedStore(SqliteStore):
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
         skew, ids = anchor.booted_at - NOON, list(self._invariants.jobs)
         await self._database.write(
-            lambda it: clock_shift.put_anchor(it, anchor, shift),
+            lambda value: clock_shift.put_anchor(value, anchor, shift),
             then=lambda: self._invariants.shifted(skew, self.stored(ids)),
         )
 
     def stored(self, ids: list[JobId]) -> Mapping[JobId, Job]:
         """The stored jobs, for the invariants: without faults or delay."""
-        return self._database.inspect(lambda it: job_reads.find_jobs(it, ids))
+        return self._database.inspect(lambda value: job_reads.find_jobs(value, ids))
 
     async def damaged(self) -> tuple[JobId, ...]:
         """No row is damaged in a simulation."""
@@ -111,5 +111,5 @@ class ObservedStore(SqliteStore):
 
     async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda it: catalog.put_resource(it, resource), then=lambda: self._invariants.catalog_changed(resource)
+            lambda value: catalog.put_resource(value, resource), then=lambda: self._invariants.catalog_changed(resource)
         )

@@ -118,7 +118,7 @@ class SubmissionGenerator:
     def _array(self):
         """An array, also of tasks. Some depend child by child on another array, or are sequential."""
         rng = self._rng
-        arrays = [job_id for job_id, it in self._known.items() if it.array_size is not None][-4:]
+        arrays = [job_id for job_id, value in self._known.items() if value.array_size is not None][-4:]
         other = rng.choice(arrays) if arrays and rng.random() < 0.4 else None
         size = rng.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
         waits = [] if other is None else [Dependency(job_id=other, type=DependencyType.N_TO_N)]
@@ -142,7 +142,7 @@ class SubmissionGenerator:
         """A multi-node job; each node has its own task."""
         count = self._rng.choice([1, 2, 3])
         tasks = [self._containers(self._rng.choice([1, 1, 2])) for _ in range(count)]
-        ranges = tuple(NodeRange(first=it, last=it, task=task) for it, task in enumerate(tasks))
+        ranges = tuple(NodeRange(first=other_task, last=other_task, task=task) for other_task, task in enumerate(tasks))
         main = self._rng.randrange(count)
         return self._defined(nodes=Nodes(count=count, main=main, ranges=ranges, form=DefinitionForm.NODES))
 
@@ -157,7 +157,7 @@ class SubmissionGenerator:
         essential = rng.randrange(count)
         containers = []
         for index in range(count):
-            after = {it.name: rng.choice(list(Condition)) for it in containers if rng.random() < 0.4}
+            after = {container.name: rng.choice(list(Condition)) for container in containers if rng.random() < 0.4}
             containers.append(
                 builders.task_container(
                     f"c{index}",
@@ -175,7 +175,7 @@ class SubmissionGenerator:
     def _after(self) -> tuple[Dependency, ...]:
         rng, ids = self._rng, list(self._known)[-8:]
         after = rng.sample(ids, min(len(ids), rng.choice([0, 0, 0, 1, 2])))
-        return tuple(Dependency(job_id=self._or_a_child(it)) for it in after)
+        return tuple(Dependency(job_id=self._or_a_child(value)) for value in after)
 
     def _or_a_child(self, job_id: JobId) -> JobId:
         size = self._known[job_id].array_size
@@ -203,7 +203,7 @@ class SubmissionGenerator:
             on_term=rng.choice([None, 0, 143]),
             term_delay=rng.choice([0, 0, 1, 3]),
             kill_delay=rng.choice([0, 0, 0, 7]),
-            output=tuple(f"line {it}" for it in range(rng.choice([0, 1, 3]))),
+            output=tuple(f"line {index}" for index in range(rng.choice([0, 1, 3]))),
             start_delay=rng.choice([0, 0, 0, 2, 6]),
             refuse=rng.choices([None, "no such program"], weights=[12, 1])[0],
             refusals=None if certain else rng.choice([None, 1, 2, 5]),
@@ -214,4 +214,4 @@ class SubmissionGenerator:
 
 def specs(nodes: Nodes) -> list[ContainerSpec]:
     """The specs of all containers of a job."""
-    return [it.spec for task in nodes.tasks for it in task.containers]
+    return [container.spec for task in nodes.tasks for container in task.containers]

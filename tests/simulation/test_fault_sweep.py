@@ -23,13 +23,13 @@ from tests.simulation.planned_faults import LATE, LOST_REPLY, PlannedFault
 
 LOOKED_AT = PlannedFault(looks=True)
 SLOW_LOOKS = PlannedFault(delays={"inspect": 1.0})
-MOMENTS = {it: name for name, it in vars(moments).items() if callable(it)}
+MOMENTS = {value: name for name, value in vars(moments).items() if callable(value)}
 A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 
 
 def exhaustive_but(*quick):
     """All cases; `make check` runs only these."""
-    return [it if it in quick else pytest.param(it, marks=pytest.mark.exhaustive) for it in CASES]
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES]
 
 
 SUCCEEDS_STOPPED = exhaustive_but(cases.ONE, cases.STOPPED)
@@ -39,7 +39,7 @@ SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", CASES, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda item: item.name)
 def test_a_crash_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in crashes(case)]
 
@@ -51,11 +51,11 @@ def test_a_crash_at_any_point_does_not_change_the_outcome(case):
 def test_a_crash_at_any_point_leaves_one_final_checkpoint():
     runs = [run_case(cases.CHECKPOINTED, planned) for planned in crashes(cases.CHECKPOINTED)]
 
-    assert {it.job("a").stop.final_checkpoint for it in runs} == {"final"}
+    assert {run.job("a").stop.final_checkpoint for run in runs} == {"final"}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", [cases.ONE, cases.FAILING], ids=lambda it: it.name)
+@pytest.mark.parametrize("case", [cases.ONE, cases.FAILING], ids=lambda item: item.name)
 def test_a_crash_at_any_point_does_not_change_the_outcome_with_inspected_deaths(case):
     runs = [run_case(case, planned) for planned in crashes(case, LOOKED_AT)]
 
@@ -63,14 +63,14 @@ def test_a_crash_at_any_point_does_not_change_the_outcome_with_inspected_deaths(
 
 
 @pytest.mark.fault("EN24")
-@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda item: item.name)
 def test_a_lost_reply_of_any_call_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in faults(case)]
 
     assert len(runs) > 3 * len(case.ends)
 
 
-@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda item: item.name)
 def test_a_failure_of_any_commit_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in transaction_faults(case)]
 
@@ -78,23 +78,23 @@ def test_a_failure_of_any_commit_does_not_change_the_outcome(case):
 
 
 @pytest.mark.fault("LC05")
-@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", SUCCEEDS_STOPPED, ids=lambda item: item.name)
 def test_an_unexpected_error_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in bugs(case)]
 
-    assert sum(it.counts["bugs reported"] for it in runs) > len(runs) / 3
+    assert sum(run.counts["bugs reported"] for run in runs) > len(runs) / 3
 
 
 @pytest.mark.fault("EN11")
 @pytest.mark.parametrize("death_delays", [(), (0.0, 0.0), (0.0, 0.5, 7.0), (3.0,), (30.0,)], ids=str)
 @pytest.mark.parametrize("looks", [False, True], ids=["event", "inspection"])
-@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda item: item.name)
 def test_late_or_repeated_death_reports_do_not_change_the_outcome(case, looks, death_delays):
     run_case(case, PlannedFault(death_delays=death_delays, looks=looks))
 
 
 @pytest.mark.fault("EN29")
-@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda it: it.name)
+@pytest.mark.parametrize("case", SUCCEEDS_RETRIED_STOPPED, ids=lambda item: item.name)
 def test_a_slow_engine_does_not_delay_replies_to_users(case):
     runs = run_case(case, PlannedFault(delays=defaultdict(lambda: 5.0)))
 
@@ -124,13 +124,13 @@ def test_a_slow_engine_does_not_delay_replies_to_users(case):
         pytest.param(cases.KILLED, moments.after_the_stop_signal_before_its_commit, marks=pytest.mark.fault("SP03")),
         pytest.param(cases.KILLED, moments.after_sigkill_before_the_exit_is_seen, marks=pytest.mark.fault("SP05")),
     ],
-    ids=lambda it: it.name if isinstance(it, cases.Case) else MOMENTS[it],
+    ids=lambda item: item.name if isinstance(item, cases.Case) else MOMENTS[item],
 )
 def test_a_crash_at_a_moment_of_the_catalogue_does_not_change_the_outcome(case, moment):
     runs = [run_case(case, planned) for planned in crashes_at(case, moment)]
 
     assert runs
-    assert {it.counts["crashes"] for it in runs} == {1}
+    assert {run.counts["crashes"] for run in runs} == {1}
 
 
 @pytest.mark.parametrize(
@@ -150,11 +150,11 @@ def test_a_crash_before_the_reply_starts_the_container_once(call, moment):
 
 @pytest.mark.fault("SP04")
 def test_a_crash_in_the_grace_period_keeps_the_deadline():
-    runs = [(it, run_case(cases.KILLED, it)) for it in crashes_at(cases.KILLED, moments.in_the_grace_period)]
+    runs = [(crash, run_case(cases.KILLED, crash)) for crash in crashes_at(cases.KILLED, moments.in_the_grace_period)]
 
     assert runs
-    for planned, it in runs:
-        container = it.started("a")[0].it
+    for planned, run in runs:
+        container = run.started("a")[0].container
         late = container.killed_at - container.stop_requested_at - timedelta(seconds=2)
         assert timedelta() <= late < timedelta(seconds=planned.downtime) + A_MOMENT
 
@@ -169,9 +169,9 @@ def test_a_terminated_job_that_exits_before_the_signal_has_failed_with_its_exit_
     runs = requests_at(cases.ONE, moments.the_job_is_running, slow)
 
     assert runs
-    assert {it.ends()["a"] for it in runs} == {TERMINATED}
-    assert {it.job("a").attempts[-1].exit_code for it in runs} == {0}
-    assert {it.started("a")[0].it.stop_requested_at for it in runs} == {None}
+    assert {run.ends()["a"] for run in runs} == {TERMINATED}
+    assert {run.job("a").attempts[-1].exit_code for run in runs} == {0}
+    assert {run.started("a")[0].container.stop_requested_at for run in runs} == {None}
 
 
 @pytest.mark.fault("SP07")
@@ -179,7 +179,7 @@ def test_a_terminate_does_not_change_a_finished_job():
     runs = requests_at(cases.ONE, moments.the_job_has_succeeded)
 
     assert runs
-    assert {it.ends()["a"] for it in runs} == {cases.SUCCEEDED}
+    assert {run.ends()["a"] for run in runs} == {cases.SUCCEEDED}
 
 
 @pytest.mark.fault("SP08")
@@ -187,8 +187,8 @@ def test_a_terminate_before_an_exit_is_seen_fails_the_job():
     runs = requests_at(cases.ONE, moments.the_container_has_exited_unseen, SLOW_LOOKS)
 
     assert runs
-    assert {it.ends()["a"] for it in runs} == {TERMINATED}
-    assert {it.job("a").attempts[-1].exit_code for it in runs} == {0}
+    assert {run.ends()["a"] for run in runs} == {TERMINATED}
+    assert {run.job("a").attempts[-1].exit_code for run in runs} == {0}
 
 
 @pytest.mark.fault("SP09")
@@ -198,8 +198,8 @@ def test_a_terminate_during_the_pull_prevents_the_container():
     runs = requests_at(cases.PULLED, moments.its_image_is_being_pulled, slow)
 
     assert runs
-    assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
-    assert {len(it.containers["a"]) for it in runs} == {0}
+    assert {(run.job("a").status, run.job("a").status_reason) for run in runs} == {(Status.FAILED, TERMINATED.reason)}
+    assert {len(run.containers["a"]) for run in runs} == {0}
 
 
 @pytest.mark.fault("SP10")
@@ -207,8 +207,8 @@ def test_a_terminate_before_the_start_prevents_the_start():
     runs = requests_at(cases.REFUSED, moments.the_created_container_waits_for_its_start)
 
     assert runs
-    assert {(it.job("a").status, it.job("a").status_reason) for it in runs} == {(Status.FAILED, TERMINATED.reason)}
-    assert {len(it.started("a")) for it in runs} == {0}
+    assert {(run.job("a").status, run.job("a").status_reason) for run in runs} == {(Status.FAILED, TERMINATED.reason)}
+    assert {len(run.started("a")) for run in runs} == {0}
 
 
 @pytest.mark.fault("SP13")
@@ -216,8 +216,8 @@ def test_a_terminate_before_a_failure_is_seen_prevents_a_retry():
     runs = requests_at(cases.FAILING, moments.the_container_has_exited_unseen, SLOW_LOOKS)
 
     assert runs
-    assert {it.ends()["a"] for it in runs} == {TERMINATED}
-    assert {it.job("a").attempts[-1].exit_code for it in runs} == {1}
+    assert {run.ends()["a"] for run in runs} == {TERMINATED}
+    assert {run.job("a").attempts[-1].exit_code for run in runs} == {1}
 
 
 @pytest.mark.fault("SP26")
@@ -227,22 +227,22 @@ def test_a_terminate_near_the_timeout_sends_one_signal_for_the_first_reason():
     runs = requests_at(
         cases.TOO_LONG,
         moments.near_the_timeout,
-        on_point=lambda it, at: (
-            signals.append(it.world.run_log) if (at.when, at.what) == ("after", "signal_stop") else None
+        on_point=lambda run, at: (
+            signals.append(run.world.run_log) if (at.when, at.what) == ("after", "signal_stop") else None
         ),
     )
 
     assert runs
     assert len(signals) == len(set(signals)) == len(runs)
-    assert {it.job("a").status_reason for it in runs} == {TERMINATED.reason, status_reasons.TIMED_OUT}
-    assert {len(it.job("a").attempts) for it in runs} == {1}
+    assert {other_run.job("a").status_reason for other_run in runs} == {TERMINATED.reason, status_reasons.TIMED_OUT}
+    assert {len(other_run.job("a").attempts) for other_run in runs} == {1}
 
 
 @pytest.mark.fault("SP15")
 def test_a_cancel_during_the_placement_either_cancels_the_job_or_lets_it_run():
     runs = requests_at(cases.NO_ROOM, moments.the_last_job_waits_for_capacity, on_request=cancel_c)
 
-    ends = {(it.job("c").status, len(it.job("c").attempts), len(it.started("c"))) for it in runs}
+    ends = {(run.job("c").status, len(run.job("c").attempts), len(run.started("c"))) for run in runs}
     assert ends == {(Status.FAILED, 0, 0), (Status.SUCCEEDED, 1, 1)}
 
 
@@ -259,8 +259,8 @@ def test_a_late_call_starts_no_container_of_a_terminated_job(call, what):
     runs = requests_at(cases.ONE, lambda _, at: (at.when, at.what) == ("unanswered", what), late)
 
     assert runs
-    assert {it.job("a").status_reason for it in runs} == {TERMINATED.reason}
-    assert {len(it.started("a")) for it in runs} == {0}
+    assert {run.job("a").status_reason for run in runs} == {TERMINATED.reason}
+    assert {len(run.started("a")) for run in runs} == {0}
 
 
 @pytest.mark.exhaustive
@@ -268,7 +268,11 @@ def test_a_late_call_starts_no_container_of_a_terminated_job(call, what):
 def test_three_hundred_jobs_terminated_at_once_are_killed_after_their_grace_period():
     runs = run_case(cases.MANY_JOBS, PlannedFault(grace=30.0))
 
-    killed = [it.it.killed_at - it.it.stop_requested_at for name in cases.MANY_JOBS.ends for it in runs.started(name)]
+    killed = [
+        value.container.killed_at - value.container.stop_requested_at
+        for name in cases.MANY_JOBS.ends
+        for value in runs.started(name)
+    ]
     assert len(killed) == 300
     assert timedelta(seconds=30) <= min(killed)
     assert max(killed) < timedelta(seconds=31)

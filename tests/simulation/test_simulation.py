@@ -36,24 +36,24 @@ QUICK = 5  # seeds of `make check`
 def every(number):
     """The seeds of each test; `make check` runs only the first QUICK seeds."""
     exhaustive = [range(first, first + PER_TEST) for first in range(0, number, PER_TEST)]
-    return [range(QUICK), *(pytest.param(it, marks=pytest.mark.exhaustive) for it in exhaustive)]
+    return [range(QUICK), *(pytest.param(value, marks=pytest.mark.exhaustive) for value in exhaustive)]
 
 
 @pytest.mark.parametrize("seeds", every(SEEDS), ids=str)
 def test_every_invariant_holds_with_random_faults(seeds):
     results = [run_checked(seed) for seed in seeds]
 
-    assert sum(it.counts["crashes"] for it in results) > len(seeds)
-    assert sum(it.counts["containers started"] for it in results) > len(seeds)
+    assert sum(result.counts["crashes"] for result in results) > len(seeds)
+    assert sum(result.counts["containers started"] for result in results) > len(seeds)
 
 
 @pytest.mark.parametrize("seeds", every(ATTENDED), ids=str)
 def test_every_invariant_holds_with_force_fail_and_deletion(seeds):
     results = [simulate(Choices(seed), OperatorScenario) for seed in seeds]
 
-    assert [it.failure for it in results if it.failure] == []
-    assert sum(it.counts["forced"] for it in results) > len(seeds)
-    assert sum(it.counts["forgotten"] for it in results) > len(seeds) / 20
+    assert [value.failure for value in results if value.failure] == []
+    assert sum(result.counts["forced"] for result in results) > len(seeds)
+    assert sum(result.counts["forgotten"] for result in results) > len(seeds) / 20
 
 
 #: What random runs must contain, by the counts of a run. A change of the choices may remove one of them silently.
@@ -77,7 +77,7 @@ DIMENSIONS = (
 def test_a_hundred_random_runs_have_every_dimension():
     counts = sum((run_checked(seed).counts for seed in range(240, 340)), Counter())
 
-    assert [it for it in DIMENSIONS if counts[it] < 3] == []
+    assert [dimension for dimension in DIMENSIONS if counts[dimension] < 3] == []
 
 
 def test_a_seed_repeats_its_run():
@@ -104,12 +104,12 @@ async def _runs_and_waits(run: CaseRun, script: Script, **limits: Decimal) -> No
 
 SOFT = Case(
     name="a soft limit is crossed",
-    steps=lambda it: _runs_and_waits(it, Script(seconds=40), soft=Decimal(0)),
+    steps=lambda value: _runs_and_waits(value, Script(seconds=40), soft=Decimal(0)),
     ends={"a": SUCCEEDED, "b": End(status=Status.FAILED, attempts=0, starts=0, reason=ORDERED.format("soft"))},
 )
 HARD = Case(
     name="a hard limit is crossed",
-    steps=lambda it: _runs_and_waits(it, HANDLES_SIGNAL, hard=Decimal(0)),
+    steps=lambda value: _runs_and_waits(value, HANDLES_SIGNAL, hard=Decimal(0)),
     ends={
         "a": End(status=Status.FAILED, attempts=1, starts=1, reason=ORDERED.format("hard")),
         "b": End(status=Status.FAILED, attempts=0, starts=0, reason=ORDERED.format("hard")),
@@ -122,22 +122,22 @@ def crossing(_run: CaseRun, at) -> bool:
 
 
 @pytest.mark.fault("BU01")
-@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda item: item.name)
 def test_a_crash_in_the_commit_of_a_crossing_changes_nothing(case):
     runs = [run_case(case, planned) for planned in crashes_at(case, crossing)]
 
     assert len(runs) >= 4
-    assert {it.counts["crashes"] for it in runs} == {1}
+    assert {run.counts["crashes"] for run in runs} == {1}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda item: item.name)
 def test_a_crash_at_any_point_of_a_crossing_changes_nothing(case):
     assert [run_case(case, planned) for planned in crashes(case)]
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda it: it.name)
+@pytest.mark.parametrize("case", [SOFT, HARD], ids=lambda item: item.name)
 def test_a_failed_commit_of_a_crossing_changes_nothing(case):
     assert [run_case(case, planned) for planned in transaction_faults(case)]
 
@@ -163,14 +163,14 @@ def family(*, under_order):
     parent, children = spawn(begin_array(builders.job(array_size=2), NOON), 2, NOON)
     if under_order:
         parent, _ = step_array(parent, on.CancelRequested(reason="enough"), NOON)
-    return parent, *(replace(it, status=Status.RUNNABLE) for it in children)
+    return parent, *(replace(child, status=Status.RUNNABLE) for child in children)
 
 
 @pytest.mark.parametrize("under_order", [True, False])
 async def test_a_waiting_child_may_be_reported_as_finished_once_its_array_is_under_order(under_order):
     parent, child, other = family(under_order=under_order)
     run_log = RunLog()
-    bulk_stops = BulkStopChecks(jobs={it.id: it for it in (parent, child, other)}, run_log=run_log)
+    bulk_stops = BulkStopChecks(jobs={job.id: job for job in (parent, child, other)}, run_log=run_log)
 
     bulk_stops.reported(CANCEL, (JobOutcome(job_id=child.id, outcome=Outcome.ALREADY_FINISHED),))
 

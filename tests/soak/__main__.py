@@ -55,7 +55,9 @@ class Sample(Struct, frozen=True):
     load: float
 
     def __str__(self) -> str:
-        return f"| {' | '.join(f'{it:.1f}' if isinstance(it, float) else str(it) for it in astuple(self))} |"
+        return (
+            f"| {' | '.join(f'{value:.1f}' if isinstance(value, float) else str(value) for value in astuple(self))} |"
+        )
 
 
 def main() -> int:
@@ -73,7 +75,7 @@ def main() -> int:
         print(HEAD, flush=True)
         samples = soak(server, engine, load, seconds=options.hours * 3600, restart_every=options.restart_minutes * 60)
         wrong = [*finish(server, load), *growth(samples)]
-        wrong += [f"a container remains: {it['Names']}" for it in containers(server, engine)]
+        wrong += [f"a container remains: {container['Names']}" for container in containers(server, engine)]
         status = server.service.stop()
     wrong += [f"the server ended with status {status}"] if status else []
     for text in wrong:
@@ -118,7 +120,7 @@ def finish(server: JobServer, load: Load) -> Sequence[str]:
         time.sleep(0.5)
     late = [f"not ended: {job_id}, {sent}" for job_id, sent in load.outstanding.items()]
     late += [f"output not complete: {job_id}" for job_id in load.unread]
-    return [*load.wrong, *late, *(f"the event loop was blocked: {it}" for it in server.service.blocked_by())]
+    return [*load.wrong, *late, *(f"the event loop was blocked: {value}" for value in server.service.blocked_by())]
 
 
 def growth(samples: Sequence[Sample]) -> Sequence[str]:
@@ -129,7 +131,8 @@ def growth(samples: Sequence[Sample]) -> Sequence[str]:
     second, last = samples[quarter : 2 * quarter], samples[-quarter:]
     compared = (("RSS, MiB", "rss", MORE_MIB), ("open files", "files", MORE_FILES))
     means = (
-        (name, *(mean(getattr(it, of) for it in part) for part in (second, last)), more) for name, of, more in compared
+        (name, *(mean(getattr(value, of) for value in part) for part in (second, last)), more)
+        for name, of, more in compared
     )
     return [
         f"{name} grew from {before:.0f} to {after:.0f}"
@@ -156,7 +159,7 @@ def containers(server: JobServer, engine: SecondEngine) -> Sequence[dict]:
 def sample(server: JobServer, load: Load, *, minute: int, restarts: int) -> Sample:
     process = Path("/proc") / str(server.service.process.pid)
     (rss,) = (line for line in (process / "status").read_text().splitlines() if line.startswith("VmRSS:"))
-    database = sum(it.stat().st_size for it in server.service.data.glob("batchq.db*"))
+    database = sum(path.stat().st_size for path in server.service.data.glob("batchq.db*"))
     return Sample(
         minute=minute,
         submitted=load.submitted,

@@ -97,7 +97,7 @@ class Load:
     def steer(self) -> None:
         """Look at all outstanding jobs once: request the next step of each, and check those that have ended."""
         jobs = self._described(list(self.outstanding))
-        for job_id in [it for it in self.outstanding if it not in jobs]:
+        for job_id in [value for value in self.outstanding if value not in jobs]:
             self.wrong.append(f"lost: {job_id}, {self.outstanding.pop(job_id)}")
         for job_id, job in jobs.items():
             if job["status"] in OVER:
@@ -143,10 +143,10 @@ class Load:
         kind = sent.kind
         ids = [job["jobId"]] if kind.size is None else [f"{job['jobId']}:{index}" for index in range(kind.size)]
         ends = [job] if kind.size is None else list(self._described(ids).values())
-        lost = [sum(it["statusReason"] == HOST_TERMINATED for it in end["attempts"]) for end in ends]
+        lost = [sum(attempt["statusReason"] == HOST_TERMINATED for attempt in end["attempts"]) for end in ends]
         self.lost += sum(lost)
         if len(ends) != len(ids) or not all(map(is_right, [sent] * len(ends), ends, lost)):
-            reasons = [[it["statusReason"] for it in end["attempts"]] for end in ends]
+            reasons = [[attempt["statusReason"] for attempt in end["attempts"]] for end in ends]
             text = f"{job['status']} {job.get('statusReason')} {reasons}"
             self.wrong.append(f"{kind.name} {job['jobId']}, {sent.restarts} restarts: {text}")
         if kind is WRITING and job["status"] == kind.status:
@@ -158,7 +158,7 @@ class Load:
         if not self.unread:
             return
         existing = {container["Labels"]["io.batchq.job"] for container in self._server.service.containers()}
-        for job_id in [it for it in self.unread if it not in existing]:
+        for job_id in [value for value in self.unread if value not in existing]:
             self.unread.remove(job_id)
             lines = sum(len(line) == LINE for line in self._server.stored_output(job_id))
             self.lines += lines

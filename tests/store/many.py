@@ -14,7 +14,7 @@ from tests.support.builders import NOON, attempt, job, moment
 
 FIRST = job(number=0, status=Status.SUCCEEDED, attempts=(attempt(started_at=NOON, stopped_at=NOON, exit_code=0),))
 WALK_TO = {Status.RUNNABLE: 1, Status.SUCCEEDED: 4}
-WALK = [moment(FIRST, status=it) for it in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
+WALK = [moment(FIRST, status=status) for status in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
 
 # Copies of the first job: its row, its spec, its history and its stream, under ids and times of their own.
 COPIES = """

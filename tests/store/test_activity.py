@@ -72,7 +72,7 @@ async def test_a_downtime_is_a_gap_and_an_idle_server_is_zero(store):
 
     slots = (await read(store, until=NOON + 10 * MINUTE)).slots()
 
-    assert [None if it is None else it.load.running for it in slots[-3:]] == [0, None, 1]
+    assert [None if slot is None else slot.load.running for slot in slots[-3:]] == [0, None, 1]
     assert slots[:-3] == [None] * 285
 
 
@@ -83,7 +83,7 @@ async def test_a_clock_that_was_set_back_changes_no_average(store):
 
     found = await read(store, until=NOON + timedelta(hours=5), hours=8)
 
-    assert [(it.at, it.load.running) for it in found.buckets] == [(NOON, 3)]
+    assert [(bucket.at, bucket.load.running) for bucket in found.buckets] == [(NOON, 3)]
     assert rows(store) == 2
 
 
@@ -93,7 +93,7 @@ async def test_a_clock_that_was_set_ahead_leaves_a_gap(store):
 
     slots = (await read(store, until=NOON + timedelta(hours=2))).slots()
 
-    assert [it is not None for it in slots[-25:]] == [True] + [False] * 23 + [True]
+    assert [slot is not None for slot in slots[-25:]] == [True] + [False] * 23 + [True]
 
 
 async def test_a_bucket_is_deleted_when_it_is_too_old(store):
@@ -102,7 +102,7 @@ async def test_a_bucket_is_deleted_when_it_is_too_old(store):
         await store.record_activity(sample(at, ada=1, environments={"local": 4000}), (), 0)
 
     kept = [at for at in hours if hours[-1] - at <= KEPT[COARSE]]
-    assert [it.at for it in (await read(store, until=hours[-1], width=COARSE, hours=24 * 50)).buckets] == kept
+    assert [bucket.at for bucket in (await read(store, until=hours[-1], width=COARSE, hours=24 * 50)).buckets] == kept
     assert len((await read(store, until=hours[-1], hours=24 * 50)).buckets) == 5
     assert [rows(store, table) for table in ("activity_samples", "capacity_buckets")] == [len(kept) + 5] * 2
 
@@ -177,7 +177,7 @@ async def test_events_are_read_once_in_bounded_pages(store, monkeypatch):
         page = await store.activity_events(page.through)
         pages.append(page)
 
-    assert [sum(event.count for event in it.events) for it in pages] == [2, 2, 1]
+    assert [sum(event.count for event in page.events) for page in pages] == [2, 2, 1]
     await store.record_activity(sample(), (), page.through)
     assert (await store.activity_events(None)).events == ()
 

@@ -57,14 +57,14 @@ def audit(store, journal):
 
 
 async def stored_records(audit):
-    return [it.record for it in await audit.records(ALL)]
+    return [record.record for record in await audit.records(ALL)]
 
 
 async def test_a_journal_record_is_listed_at_once(audit, journal, tmp_path):
     journal.append(DONE)
     journal.append(replace(DONE, user="bob"))
 
-    assert {it.user for it in await stored_records(audit)} == {"ada", "bob"}
+    assert {record.user for record in await stored_records(audit)} == {"ada", "bob"}
     assert (tmp_path / "audit.log").read_bytes() == b""
 
 
@@ -84,7 +84,7 @@ async def test_a_record_journaled_during_ingestion_is_kept(journal):
 
     journal.drop(length)
 
-    assert [it.record.user for it in journal.read()[0]] == ["bob"]
+    assert [entry.record.user for entry in journal.read()[0]] == ["bob"]
 
 
 async def test_old_audit_records_are_deleted_and_no_others(audit, store):

@@ -92,7 +92,7 @@ def test_a_backup_is_one_file_that_only_its_owner_may_read(data, tmp_path):
 
     assert oct((tmp_path / "copy.db").stat().st_mode & 0o777) == "0o600"
     assert check_file(tmp_path / "copy.db").instance == check_file(data / NAME).instance
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["copy.db", "data"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "data"]
 
 
 @pytest.mark.process
@@ -134,7 +134,7 @@ def test_damaged_data_is_not_backed_up(data, tmp_path):
     status = main(["backup", str(tmp_path / "copy.db"), "--data", str(data)])
 
     assert status == 1
-    assert sorted(it.name for it in tmp_path.iterdir()) == ["data"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -43,7 +43,7 @@ async def folder(store):
 
 
 def listed(folder):
-    return [it.name for it in folder.iterdir()]
+    return [path.name for path in folder.iterdir()]
 
 
 @pytest.mark.fault("CK04")

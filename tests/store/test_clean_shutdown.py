@@ -42,7 +42,7 @@ async def is_lost(database):
 
 
 async def is_over():
-    return all(it.name != "integrity-check" for it in threading.enumerate())
+    return all(item.name != "integrity-check" for item in threading.enumerate())
 
 
 @pytest.mark.fault("DB09")

@@ -50,7 +50,9 @@ async def test_spending_of_the_same_day_and_group_is_added(store):
 
 async def test_a_page_ends_with_a_whole_day(store, monkeypatch):
     monkeypatch.setattr(costs, "MAX_EXAMINED", 3)
-    days = [replace(ONE, day=TODAY + timedelta(days=it), queue=QueueName(q)) for it in range(3) for q in ("a", "b")]
+    days = [
+        replace(ONE, day=TODAY + timedelta(days=index), queue=QueueName(q)) for index in range(3) for q in ("a", "b")
+    ]
     await store.commit(Changes(spending=tuple(days)))
 
     first = await page(store, days=3)
@@ -63,7 +65,7 @@ async def test_a_page_ends_with_a_whole_day(store, monkeypatch):
 
 async def test_a_day_with_too_many_rows_is_cut(store, monkeypatch):
     monkeypatch.setattr(costs, "MAX_EXAMINED", 3)
-    await store.commit(Changes(spending=tuple(replace(ONE, definition=f"d{it}") for it in range(5))))
+    await store.commit(Changes(spending=tuple(replace(ONE, definition=f"d{index}") for index in range(5))))
 
     found = await page(store, days=2)
 
@@ -76,7 +78,7 @@ async def test_only_visible_spending_is_read(store):
     await store.commit(Changes(spending=(ONE, other)))
 
     async def names(visibility):
-        return {it.name for it in (await page(store, visibility=visibility)).groups}
+        return {group.name for group in (await page(store, visibility=visibility)).groups}
 
     assert await names(None) == {"ada", "bob"}
     assert await names(Visibility(user="eve")) == set()
@@ -90,7 +92,7 @@ async def totals(store, since=None):
 
 async def spent_on(store, day):
     found = await store.spending(SpendingQuery(by=CostGroup.USER, first=day, last=day, visibility=None))
-    return sum(it.amounts.gpu for it in found.groups)
+    return sum(group.amounts.gpu for group in found.groups)
 
 
 async def merge_all(store, before, *, limit=2):
@@ -108,10 +110,14 @@ async def test_old_days_are_added_up_by_month_and_no_spending_is_lost(store):
     await merge_all(store, TODAY.replace(month=2, day=3))
 
     assert await totals(store) == before
-    assert [await spent_on(store, day) for day in days] == [Decimal(it) for it in ("0.9", "0", "0", "0.6", "0", "0.3")]
+    assert [await spent_on(store, day) for day in days] == [
+        Decimal(text) for text in ("0.9", "0", "0", "0.6", "0", "0.3")
+    ]
 
 
 async def test_a_merge_ends_when_old_spending_is_by_month(store):
-    await store.commit(Changes(spending=tuple(replace(ONE, day=TODAY.replace(month=it, day=1)) for it in (1, 2, 3))))
+    await store.commit(
+        Changes(spending=tuple(replace(ONE, day=TODAY.replace(month=number, day=1)) for number in (1, 2, 3)))
+    )
 
     assert await store.merge_spending(TODAY, limit=10) == 0

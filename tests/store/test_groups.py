@@ -19,12 +19,12 @@ def member(number, status=Status.SUCCEEDED, **members):
 
 
 async def save(store, *jobs, groups=()):
-    await store.commit(Changes(inserted=jobs, history=tuple(moment(it) for it in jobs), groups=groups))
+    await store.commit(Changes(inserted=jobs, history=tuple(moment(other_job) for other_job in jobs), groups=groups))
 
 
 async def found(store, **selection):
     page = await store.search(PageQuery(selection=JobSelection(**selection), limit=10))
-    return [it.id for it in page.jobs]
+    return [other_job.id for other_job in page.jobs]
 
 
 async def test_a_group_is_deleted_with_its_last_job(store):
@@ -51,5 +51,5 @@ async def test_only_jobs_whose_dependencies_succeeded_wait_for_a_place(store):
     ready = member(3, Status.PENDING, depends_on=[done])
     await save(store, done, runs, ready, member(4, Status.PENDING, depends_on=[runs]), member(5, Status.PENDING))
 
-    assert [it.id for it in await store.waiting_members(TERMS.id, 10)] == [ready.id, member(5).id]
-    assert [it.id for it in await store.waiting_members(TERMS.id, 1)] == [ready.id]
+    assert [other_member.id for other_member in await store.waiting_members(TERMS.id, 10)] == [ready.id, member(5).id]
+    assert [other_member.id for other_member in await store.waiting_members(TERMS.id, 1)] == [ready.id]

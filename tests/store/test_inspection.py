@@ -17,7 +17,7 @@ from tests.support.builders import NOON, job, job_id
 
 
 def everything_in(folder):
-    return {it.name: (it.stat().st_mtime_ns, it.stat().st_size) for it in folder.iterdir()}
+    return {path.name: (path.stat().st_mtime_ns, path.stat().st_size) for path in folder.iterdir()}
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def test_the_inspection_of_unused_data_changes_nothing(at_rest):
 
     assert everything_in(at_rest) == before
     assert (facts.locked, facts.refusal, facts.schema) == (False, None, statements.newest_schema())
-    assert [it.id for it in facts.database.active] == [job_id(1)]
+    assert [other_job.id for other_job in facts.database.active] == [job_id(1)]
     assert facts.database.newest_created_at == NOON + timedelta(hours=1)
 
 
@@ -58,7 +58,7 @@ async def test_data_in_use_is_reported_with_the_pid_of_its_server(tmp_path):
     facts = inspection.examine_data(tmp_path)
 
     assert (facts.locked, facts.holder_pid) == (True, os.getpid())
-    assert [it.id for it in facts.database.active] == [job_id(1)]
+    assert [other_job.id for other_job in facts.database.active] == [job_id(1)]
     assert facts.database.instance == store.instance
     assert facts.wal_bytes > 0
     await store.close()
@@ -79,7 +79,10 @@ async def test_an_unknown_lock_holder_is_reported_as_unknown(at_rest, monkeypatc
 async def test_actual_and_allowed_file_modes_are_reported(at_rest):
     (at_rest / "batchq.db").chmod(0o644)
 
-    modes = {it.path.name: (it.mode, it.allowed_mode, it.owner_uid) for it in inspection.examine_data(at_rest).files}
+    modes = {
+        path.path.name: (path.mode, path.allowed_mode, path.owner_uid)
+        for path in inspection.examine_data(at_rest).files
+    }
 
     assert modes["batchq.db"] == (0o644, 0o600, os.geteuid())
     assert modes["batchq.lock"] == (0o600, 0o600, os.geteuid())
@@ -135,6 +138,6 @@ async def test_modes_of_the_access_key_and_account_files_are_reported(at_rest, n
     (at_rest / name).touch()
     (at_rest / name).chmod(0o640)
 
-    found = {it.path.name: (it.mode, it.allowed_mode) for it in inspection.examine_data(at_rest).files}
+    found = {path.path.name: (path.mode, path.allowed_mode) for path in inspection.examine_data(at_rest).files}
 
     assert found[name] == (0o640, 0o600)

@@ -34,12 +34,12 @@ def line(message, at=1):
 
 async def messages(files, position=0):
     page = await files.read(TASK, position=position, limit=ALL, max_bytes=ALL)
-    return [it.message for it in page.lines]
+    return [other_line.message for other_line in page.lines]
 
 
 async def messages_back(files):
     page = await files.read_back(TASK, position=None, limit=ALL, max_bytes=ALL)
-    return [it.message for it in page.lines]
+    return [other_line.message for other_line in page.lines]
 
 
 def mode(path):
@@ -50,7 +50,7 @@ def mode(path):
 async def test_log_files_are_readable_only_by_their_owner(files, file):
     await files.append(TASK, [line("secret")])
 
-    assert [mode(it) for it in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
+    assert [mode(value) for value in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
 
 
 async def test_a_read_creates_no_file(files, file):
@@ -124,9 +124,9 @@ async def test_a_position_inside_a_record_is_refused(files, file):
     await files.append(TASK, [line("abc\n1 0 "), line("d")])
     boundaries = {0, file.read_bytes().index(b"\n") + 1, file.stat().st_size}
 
-    refused = [it for it in range(file.stat().st_size + 2) if await is_refused(files, it)]
+    refused = [index for index in range(file.stat().st_size + 2) if await is_refused(files, index)]
 
-    assert refused == [it for it in range(file.stat().st_size + 2) if it not in boundaries]
+    assert refused == [index for index in range(file.stat().st_size + 2) if index not in boundaries]
 
 
 async def is_refused(files, position):

@@ -63,10 +63,10 @@ async def costs_of_reads(data, count):
     counter = await watched(store)
     positions = [None, SearchPosition(0, count // 2), SearchPosition(0, 150)]
     succeeded = replace(QUEUE, statuses=frozenset({Status.SUCCEEDED}))
-    pages = [PageQuery(selection=QUEUE, limit=100, before=it) for it in positions]
-    done = [PageQuery(selection=succeeded, limit=100, before=it) for it in positions[::2]]
-    costs = [await counter.cost(store.list(it)) for it in (*pages, *done)]
-    costs += [await counter.cost(store.jobs([id_of(it) for it in range(1, count, count // 100)]))]
+    pages = [PageQuery(selection=QUEUE, limit=100, before=position) for position in positions]
+    done = [PageQuery(selection=succeeded, limit=100, before=position) for position in positions[::2]]
+    costs = [await counter.cost(store.list(page)) for page in (*pages, *done)]
+    costs += [await counter.cost(store.jobs([id_of(index) for index in range(1, count, count // 100)]))]
     costs += [await counter.cost(store.history(id_of(count - 1))), await counter.cost(store.newest_streams(limit=50))]
     costs += [await counter.cost(store.active()), await counter.cost(store.runnable(QueueName("default"), 100))]
     await store.close()
@@ -82,16 +82,19 @@ async def costs_of_own_lists(data, count):
     await store.commit(Changes(inserted=tuple(own), streams=streams))
     counter = await watched(store)
     named = replace(QUEUE, names=frozenset({"a*"}))
-    of_status = [replace(QUEUE, statuses=frozenset({it})) for it in (Status.SUCCEEDED, Status.RUNNING)]
+    of_status = [replace(QUEUE, statuses=frozenset({value})) for value in (Status.SUCCEEDED, Status.RUNNING)]
     reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
     costs = [
-        await counter.cost(store.list(PageQuery(selection=replace(it, visibility=visibility), limit=100)))
-        for it in (QUEUE, named, *of_status)
+        await counter.cost(store.list(PageQuery(selection=replace(selection, visibility=visibility), limit=100)))
+        for selection in (QUEUE, named, *of_status)
         for visibility in reaches
     ]
     costs += [await counter.cost(store.streams(visibility=visibility)) for visibility in reaches]
     costs += [await counter.cost(store.newest_streams(visibility=visibility)) for visibility in reaches]
-    costs += [await counter.cost(store.jobs([it.id for it in own], visibility=visibility)) for visibility in reaches]
+    costs += [
+        await counter.cost(store.jobs([other_job.id for other_job in own], visibility=visibility))
+        for visibility in reaches
+    ]
     await store.close()
     return costs
 

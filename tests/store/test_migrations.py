@@ -43,7 +43,7 @@ def dump(data):
     with closing(sqlite3.connect(data / NAME)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall()
         found = {name: connection.execute(f"SELECT * FROM {name}") for (name,) in tables}
-        return {name: ([it[0] for it in rows.description], rows.fetchall()) for name, rows in found.items()}
+        return {name: ([pair[0] for pair in rows.description], rows.fetchall()) for name, rows in found.items()}
 
 
 async def open_and_close(data):
@@ -125,7 +125,7 @@ async def test_check_reports_an_earlier_schema_and_does_not_read_its_rows(data, 
 
 def schema_of(version):
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        statements.migrate(connection, {it: second_version.STEPS[it] for it in range(1, version + 1)})
+        statements.migrate(connection, {index: second_version.STEPS[index] for index in range(1, version + 1)})
         return schema(connection)
 
 
@@ -150,8 +150,11 @@ def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_or_the_new_schema
     )
 
     left = [json.loads(line) for line in done.stdout.splitlines()]
-    killed, again = [it for it in left if it["killed"] is not None], [it for it in left if it["killed"] is None]
-    assert [it for it in left if it["schema"] != schemas[it["version"]]] == []
-    assert {it["version"] for it in killed} == schemas.keys()
-    assert {it["version"] for it in again} == {second_version.VERSION}
-    assert {it["jobs"] for it in left} == {len(every_table.JOBS) - 1}
+    killed, again = (
+        [value for value in left if value["killed"] is not None],
+        [value for value in left if value["killed"] is None],
+    )
+    assert [value for value in left if value["schema"] != schemas[value["version"]]] == []
+    assert {value["version"] for value in killed} == schemas.keys()
+    assert {value["version"] for value in again} == {second_version.VERSION}
+    assert {value["jobs"] for value in left} == {len(every_table.JOBS) - 1}

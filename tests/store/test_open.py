@@ -84,7 +84,7 @@ async def test_the_data_is_readable_only_by_its_owner(tmp_path):
     os.umask(before)
     await store.commit(Changes(inserted=(job(),)))
 
-    modes = {it.name: oct(it.stat().st_mode & 0o777) for it in [data, *data.iterdir()]}
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in [data, *data.iterdir()]}
     await store.close()
 
     assert modes.pop("data") == "0o700"

@@ -39,7 +39,7 @@ async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, r
     await store.commit(Changes(bulk_stops=((cancel, JobSelection(names=frozenset({"mine"}))),)))
 
     assert await store.bulk_stops() == (cancel,)
-    assert [it.job.order for it in await store.next_targets(1, 10)] == [2]
+    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
@@ -52,7 +52,7 @@ async def test_a_list_shows_a_damaged_job_from_its_columns(store, table, ruin):
     listed = (await store.list(PageQuery(limit=10))).jobs
 
     damaged = listed[1]
-    assert [it.id for it in listed] == [job_id(2), job_id(1), job_id(0)]
+    assert [other_job.id for other_job in listed] == [job_id(2), job_id(1), job_id(0)]
     assert (listed[0], listed[2]) == (jobs[2], jobs[0])
     assert (damaged.spec.name.lower(), damaged.spec.definition, damaged.spec.resources.millicpus) == (
         "a-name",
@@ -69,7 +69,7 @@ async def test_a_quarantined_record_is_logged_with_the_recovered_history(store, 
 
     await store.jobs([job_id(1)])
 
-    (line,) = [it.getMessage() for it in caplog.records]
+    (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"job {job_id(1)}: record unreadable and quarantined")
     assert line.endswith("submitted")
 
@@ -81,7 +81,7 @@ async def test_a_damaged_job_keeps_its_owner(store, table):
     await store.commit(Changes(inserted=(job(number=1, owner=whose),)))
     await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
 
-    assert [it.spec.owner for it in (await store.jobs([job_id(1)])).values()] == [whose]
+    assert [other_job.spec.owner for other_job in (await store.jobs([job_id(1)])).values()] == [whose]
     assert (await store.jobs([job_id(1)], visibility=Visibility(user="ada"))).keys() == {job_id(1)}
     assert await store.jobs([job_id(1)], visibility=Visibility(user="bob")) == {}
 
@@ -129,7 +129,7 @@ async def test_an_unreadable_history_entry_is_skipped(store):
 
 async def test_an_unreadable_log_stream_is_skipped_and_the_page_is_full(store):
     jobs = [job(number=number, status=Status.RUNNING) for number in range(4)]
-    streams = sorted((log_stream(it) for it in jobs), key=lambda it: it.name)
+    streams = sorted((log_stream(other_job) for other_job in jobs), key=lambda other_job: other_job.name)
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     await change(store, f"UPDATE log_streams SET value = '{{' WHERE name = '{streams[1].name}'")
 
@@ -147,7 +147,7 @@ async def test_an_unreadable_job_definition_is_skipped_and_its_revision_is_not_r
     newest = await store.newest_active("a")
     added = await store.add_definition(definition(name="a"), caller=None)
 
-    assert [it.ref.revision for it in listed] == [1, 2]
+    assert [other_definition.ref.revision for other_definition in listed] == [1, 2]
     assert newest.ref.revision == 2
     assert await store.definition(DefinitionRef(name="a", revision=3)) is None
     assert added.ref.revision == 4
@@ -170,7 +170,9 @@ async def test_an_unreadable_share_usage_is_recounted(store):
     assert (use.active, use.millicpus, use.used) == (2, 2000, 0)
 
 
-@pytest.mark.parametrize("resource", [environment(), queue(), policy(), consumable()], ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize(
+    "resource", [environment(), queue(), policy(), consumable()], ids=lambda value: type(value).__name__
+)
 async def test_an_unreadable_row_of_the_catalog_is_an_error(store, resource):
     await store.put_resource(resource, caller=None)
     await change(store, "UPDATE catalog_resources SET value = '{'")

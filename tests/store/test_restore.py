@@ -146,7 +146,7 @@ async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy,
     with pytest.raises(StoreRefused, match=why):
         restore_backup(copy, data, now=NOON, take_over=False)
 
-    assert sorted(it.name for it in data.iterdir()) == [NAME, lock.NAME]
+    assert sorted(path.name for path in data.iterdir()) == [NAME, lock.NAME]
     assert await last_order(data) == (1, Restoration())
 
 

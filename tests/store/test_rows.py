@@ -120,21 +120,21 @@ def _read_share_usage(use):
 KINDS = {
     "history entry": (
         st.builds(HistoryEntry, at=MOMENTS),
-        lambda it: rows.history_entry_of_row(it.job_id, rows.moment_value(it)),
+        lambda other_job: rows.history_entry_of_row(other_job.job_id, rows.moment_value(other_job)),
     ),
     "log stream": (st.builds(LogStream, created_at=MOMENTS), _read_stream),
     "share usage": (st.builds(ShareUse, as_of=MOMENTS, used=st.floats(0, allow_infinity=False)), _read_share_usage),
     "job definition": (
         st.builds(JobDefinition, created_at=MOMENTS, timeout=MAYBE_SPAN),
-        lambda it: rows.DEFINITION.decode(rows.definition_row(it)["value"]),
+        lambda value: rows.DEFINITION.decode(rows.definition_row(value)["value"]),
     ),
     "job queue": (
         st.builds(JobQueue, created_at=MOMENTS),
-        lambda it: rows.RESOURCES[JobQueue].decode(rows.as_json(it)),
+        lambda value: rows.RESOURCES[JobQueue].decode(rows.as_json(value)),
     ),
     "compute environment": (
         st.builds(ComputeEnvironment, created_at=MOMENTS),
-        lambda it: rows.RESOURCES[ComputeEnvironment].decode(rows.as_json(it)),
+        lambda value: rows.RESOURCES[ComputeEnvironment].decode(rows.as_json(value)),
     ),
 }
 

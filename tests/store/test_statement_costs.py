@@ -51,7 +51,7 @@ async def costs(data, count):
         )
         await answer
     await store.close()
-    return [it.steps for it in costs]
+    return [other_cost.steps for other_cost in costs]
 
 
 @pytest.mark.fault("SE25")
@@ -78,7 +78,7 @@ async def cost_of_passing(data, count):
     found = await store.runnable("default", 64, excluding=LAB)
     steps = counter.steps - before
     await store.close()
-    assert [it.order for it in found] == [count - 2, count - 1]
+    assert [other_job.order for other_job in found] == [count - 2, count - 1]
     return steps
 
 

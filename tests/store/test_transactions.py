@@ -33,7 +33,7 @@ def submitted(number):
 
 async def parts_kept(store, number):
     """Which of the job, its history, its wait and its key are there."""
-    waiting = {it.order for it in await store.dependents([job_id(10**6)])}
+    waiting = {dependent.order for dependent in await store.dependents([job_id(10**6)])}
     return {
         bool(await store.jobs([job_id(number)])),
         bool(await store.history(job_id(number))),
@@ -109,7 +109,7 @@ async def test_a_failed_commit_does_not_fail_another(store):
     kept = await store.jobs([job_id(number) for number in range(1, 41)])
     assert acked == [2]
     assert {type(outcome) for outcome in outcomes if outcome is not None} == {Conflict}
-    assert [it.order for it in kept.values()] == [2]
+    assert [other_job.order for other_job in kept.values()] == [2]
 
 
 @pytest.mark.fault("DB03")
@@ -211,8 +211,12 @@ async def jobs_of(read):
 @pytest.mark.parametrize(
     ("connection", "slow", "others"),
     [
-        ("_browser", lambda it: it.list(LIST), [lambda it: it.active()]),
-        ("_searcher", lambda it: it.search(SEARCH), [lambda it: it.active(), lambda it: jobs_of(it.list(LIST))]),
+        ("_browser", lambda value: value.list(LIST), [lambda value: value.active()]),
+        (
+            "_searcher",
+            lambda store: store.search(SEARCH),
+            [lambda value: value.active(), lambda value: jobs_of(value.list(LIST))],
+        ),
     ],
     ids=["list", "search"],
 )
@@ -291,7 +295,7 @@ async def test_a_read_of_several_statements_sees_one_snapshot(store, tmp_path):
 
 async def test_a_read_connection_cannot_write(store):
     with pytest.raises(StoreFailed, match="readonly"):
-        await store._database.read(lambda it: it.execute("DELETE FROM metadata"))
+        await store._database.read(lambda connection: connection.execute("DELETE FROM metadata"))
 
 
 ID = job_id(1)
@@ -329,7 +333,7 @@ async def play(steps):
         await writers[name].step(reads=reads)
     kept = (await store.jobs([ID]))[ID].tags
     await store.close()
-    return kept, [mark for it in writers.values() for mark in it.acknowledged]
+    return kept, [mark for writer in writers.values() for mark in writer.acknowledged]
 
 
 @pytest.mark.fault("DB02")

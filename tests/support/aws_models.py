@@ -13,8 +13,8 @@ KEPT = "type", "enum", "required"
 
 def answers():
     """The answers of all operations that are described by AWS's models."""
-    operations = (it for several in whole_app()[OPERATIONS].values() for it in several)
-    return {it.answer for it in operations if isinstance(it.answer, AwsResponse)}
+    operations = (value for several in whole_app()[OPERATIONS].values() for value in several)
+    return {operation.answer for operation in operations if isinstance(operation.answer, AwsResponse)}
 
 
 def cut_models():
@@ -28,14 +28,14 @@ def cut_models():
 def cut(service, names):
     model = Loader().load_service_model(service, "service-2")
     outputs = {name: model["operations"][name].get("output") for name in sorted(names)}
-    waiting, shapes = [it["shape"] for it in outputs.values() if it], {}
+    waiting, shapes = [output["shape"] for output in outputs.values() if output], {}
     while waiting:
         name = waiting.pop()
         if name not in shapes:
             shapes[name] = shape_of(model["shapes"][name])
-            members = (shapes[name].get(it) for it in ("member", "value"))
-            waiting += [it["shape"] for it in (*members, *shapes[name].get("members", {}).values()) if it]
-    operations = {name: {"output": {"shape": it["shape"]}} if it else {} for name, it in outputs.items()}
+            members = (shapes[name].get(other_name) for other_name in ("member", "value"))
+            waiting += [member["shape"] for member in (*members, *shapes[name].get("members", {}).values()) if member]
+    operations = {name: {"output": {"shape": member["shape"]}} if member else {} for name, member in outputs.items()}
     return {"operations": operations, "shapes": dict(sorted(shapes.items()))}
 
 
@@ -43,7 +43,7 @@ def shape_of(shape):
     kept = {name: shape[name] for name in KEPT if name in shape}
     kept |= {name: {"shape": shape[name]["shape"]} for name in ("member", "value") if name in shape}
     if "members" in shape:
-        kept["members"] = {name: {"shape": it["shape"]} for name, it in shape["members"].items()}
+        kept["members"] = {name: {"shape": member["shape"]} for name, member in shape["members"].items()}
     return kept
 
 

@@ -68,9 +68,12 @@ def container(**changes: Any) -> ContainerSpec:
 
 def task_container(name: str = "app", *, after: Mapping[str, str] | None = None, **changes: Any) -> TaskContainer:
     """`after`: the conditions of the containers it waits for. Members of ContainerSpec may be given as they are."""
-    fields = {it: changes.pop(it) for it in (_names(ContainerSpec) | _names(Resources)) & changes.keys()}
+    fields = {
+        other_name: changes.pop(other_name)
+        for other_name in (_names(ContainerSpec) | _names(Resources)) & changes.keys()
+    }
     depends_on = tuple(
-        ContainerDependency(container=it, condition=Condition(condition)) for it, condition in (after or {}).items()
+        ContainerDependency(container=key, condition=Condition(condition)) for key, condition in (after or {}).items()
     )
     return TaskContainer(**{"name": name, "spec": container(**fields), "depends_on": depends_on} | changes)
 

@@ -42,7 +42,7 @@ class Authority:
         """Write the files of a new certificate for these hosts, over earlier files of the same name."""
         files = Files(chain=self._folder / f"{name}.pem", key=self._folder / f"{name}.key", bundle=self.bundle)
         made = self._authority.issue_cert(*hosts, not_after=until)
-        self._put(files.chain, b"".join(it.bytes() for it in made.cert_chain_pems))
+        self._put(files.chain, b"".join(pem.bytes() for pem in made.cert_chain_pems))
         self._put(files.key, made.private_key_pem.bytes())
         return files
 

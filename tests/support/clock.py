@@ -200,7 +200,9 @@ class _Waiting(selectors.DefaultSelector):
         if self.calls:
             return CALL_TIMEOUT
         sockets = len(self.get_map()) > 1  # beside the loop's own
-        threads = [it for it in threading.enumerate() if it not in self._others and not it.name.startswith("asyncio_")]
+        threads = [
+            item for item in threading.enumerate() if item not in self._others and not item.name.startswith("asyncio_")
+        ]
         return OUTSIDE_TIMEOUT if sockets or threads else 0
 
 

@@ -47,11 +47,11 @@ async def started(runtime, *played, **changes):
     return await launched(runtime, launch(*played, **changes))
 
 
-async def launched(runtime, it):
+async def launched(runtime, container):
     """The tag of a container that has been created by this launch and started."""
-    await runtime.create(it)
-    await runtime.start(it.tag)
-    return it.tag
+    await runtime.create(container)
+    await runtime.start(container.tag)
+    return container.tag
 
 
 async def ended(runtime, *played, **changes):
@@ -70,9 +70,9 @@ async def over(runtime, tag):
     return await runtime.inspect(tag)
 
 
-async def output_of(runtime, it):
+async def output_of(runtime, value):
     """The output of a container of this launch, once it has exited."""
-    tag = await launched(runtime, it)
+    tag = await launched(runtime, value)
     await over(runtime, tag)
     return await output(runtime, tag)
 
@@ -103,9 +103,9 @@ async def until_answered(call):
 async def death_of(deaths, tag):
     """Wait for the event that reports the death of a container."""
     async with asyncio.timeout(PATIENCE):
-        while (it := await anext(deaths)) and tag_of(it) != tag:
+        while (spec := await anext(deaths)) and tag_of(spec) != tag:
             pass
-    return it
+    return spec
 
 
 def tag_of(death):
@@ -148,9 +148,11 @@ def containers_of(instance, **changes):
 
 def part_of(tag, part, *played, beside=(), share_ipc=False, share_pids=False, **changes):
     """The launch of one container of an attempt that has several. A name in `beside` is a container with this spec."""
-    it = launch(*played, tag=replace(tag, container_key=part), **changes)
-    beside = tuple(TaskContainer(name=other, spec=it.spec) if isinstance(other, str) else other for other in beside)
-    return replace(it, beside=beside, share_ipc=share_ipc, share_pids=share_pids)
+    container = launch(*played, tag=replace(tag, container_key=part), **changes)
+    beside = tuple(
+        TaskContainer(name=other, spec=container.spec) if isinstance(other, str) else other for other in beside
+    )
+    return replace(container, beside=beside, share_ipc=share_ipc, share_pids=share_pids)
 
 
 async def leaves_nothing(base_url, instance):
@@ -170,8 +172,8 @@ def left_over(base_url, instance):
     with _engine(base_url) as client:
         volumes = client.volumes(filters=labelled)["Volumes"] or []
         containers = client.containers(all=True, filters=labelled)
-        named = [*(it["Names"][0] for it in containers), *client.networks(filters=labelled), *volumes]
-    return [it if isinstance(it, str) else it["Name"] for it in named]
+        named = [*(container["Names"][0] for container in containers), *client.networks(filters=labelled), *volumes]
+    return [item if isinstance(item, str) else item["Name"] for item in named]
 
 
 def pause_container_ids(runtime):
@@ -180,14 +182,14 @@ def pause_container_ids(runtime):
         return dict(runtime.engine.pause_containers)
     with _engine() as client:
         rows = client.containers(filters={"label": [f"{INSTANCE}={runtime._instance}", ENVIRONMENT]})
-        found = {shared_network_in(it["Labels"], runtime._instance): it["Id"] for it in rows}
-        return {(it.environment, it.account): container for it, container in found.items() if it is not None}
+        found = {shared_network_in(row["Labels"], runtime._instance): row["Id"] for row in rows}
+        return {(key.environment, key.account): container for key, container in found.items() if key is not None}
 
 
 def remove_pause_containers(runtime, environment="local"):
     """The pause containers of an environment die."""
     if isinstance(runtime, SimulatedRuntime):
-        for shared in [it for it in runtime.engine.pause_containers if it[0] == environment]:
+        for shared in [container for container in runtime.engine.pause_containers if container[0] == environment]:
             del runtime.engine.pause_containers[shared]
         return
     with _engine() as client:

@@ -25,10 +25,10 @@ async def healthy():
 
 def dialects():
     """All dialects and tables of batchq's own operations; their handlers are never called."""
-    modules = [import_module(module(it)) for it in sources() if it.is_relative_to(ROOT / "api")]
-    native = [it for it in modules if ".native." in it.__name__]
-    tables = [it for module in native for it in vars(module).values() if isinstance(it, OperationTable)]
-    return [it.dialect(None) for it in (*modules, *tables) if hasattr(it, "dialect")]
+    modules = [import_module(module(source)) for source in sources() if source.is_relative_to(ROOT / "api")]
+    native = [other_module for other_module in modules if ".native." in other_module.__name__]
+    tables = [var for module in native for var in vars(module).values() if isinstance(var, OperationTable)]
+    return [other_module.dialect(None) for other_module in (*modules, *tables) if hasattr(other_module, "dialect")]
 
 
 def whole_app():
@@ -60,16 +60,16 @@ def responses():
 
 @cache
 def schemas():
-    return {name: strict(it) for name, it in description()["components"]["schemas"].items()}
+    return {name: strict(value) for name, value in description()["components"]["schemas"].items()}
 
 
 def strict(schema):
     """The schema with no further members in objects that name theirs."""
     if isinstance(schema, list):
-        return [strict(it) for it in schema]
+        return [strict(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: strict(it) for name, it in schema.items()}
+    closed = {name: strict(value) for name, value in schema.items()}
     if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
         closed["additionalProperties"] = False
     return closed
@@ -93,7 +93,7 @@ def validator_of(text):
     schema = json.loads(text)
     referenced(schema, names := set())
     return jsonschema_rs.Draft202012Validator(
-        {**schema, "components": {"schemas": {it: schemas()[it] for it in names}}}
+        {**schema, "components": {"schemas": {name: schemas()[name] for name in names}}}
     )
 
 
@@ -117,8 +117,8 @@ def difference(route, status, media, body):
     found = validator(route, status, media)
     if found is None:
         return f"{route}: {status} {media} is not described"
-    parts = [json.loads(it) for it in (body.splitlines() if media == NDJSON else [body])]
-    errors = [error for it in parts for error in found.iter_errors(it)]
+    parts = [json.loads(line) for line in (body.splitlines() if media == NDJSON else [body])]
+    errors = [error for part in parts for error in found.iter_errors(part)]
     return f"{route}: {status}: {errors[0].message[:300]} at {errors[0].instance_path}" if errors else ""
 
 

@@ -112,7 +112,7 @@ async def fill(data: Path) -> None:
 def _changes() -> Changes:
     return Changes(
         inserted=JOBS,
-        history=tuple(moment(it) for it in JOBS),
+        history=tuple(moment(other_job) for other_job in JOBS),
         submissions=((submission(), RUNNABLE.id, NOON + timedelta(days=365)),),
         shares=((ShareKey(RUNNABLE.spec.queue, "red"), ShareUse(active=1, used=2.5, as_of=NOON)),),
         used_up=((LICENCES, 7),),

@@ -37,7 +37,7 @@ def exchanging(one, other):
 
 def open_below(folder):
     """The numbers of this process's descriptors of the folder, and of files in it."""
-    return [it.name for it in Path("/proc/self/fd").iterdir() if _target(it).startswith(str(folder))]
+    return [path.name for path in Path("/proc/self/fd").iterdir() if _target(path).startswith(str(folder))]
 
 
 def _target(descriptor):

@@ -96,8 +96,8 @@ class ScriptedReplies:
         request = f"{handler.command} {path}"
         self.requests.append(request)
         replies = max(
-            (it for it in self._script.items() if request.startswith(it[0])),
-            key=lambda it: len(it[0]),
+            (pair for pair in self._script.items() if request.startswith(pair[0])),
+            key=lambda pair: len(pair[0]),
             default=("", []),
         )[1]
         status, value = (replies.pop(0) if len(replies) > 1 else replies[0]) if replies else (404, {"message": "none"})

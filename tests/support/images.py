@@ -25,18 +25,18 @@ def label_of(engine: Any, name: str, label: str) -> str | None:
 def shared_libraries(binaries: Iterable[Path]) -> list[Path]:
     """The libraries that these programs and libraries load."""
     found = subprocess.run(["ldd", *map(str, binaries)], capture_output=True, text=True, check=False).stdout
-    return sorted({Path(it) for it in LOADED.findall(found)})
+    return sorted({Path(name) for name in LOADED.findall(found)})
 
 
 def file_system(engine: Any, files: Iterable[tuple[Path, str]], links: Iterable[tuple[Path, str]] = ()) -> bytes:
     """A tar archive of the test image with these files, by their paths in the image, and symbolic links."""
-    files, made = [(it, path.lstrip("/")) for it, path in files], io.BytesIO()
+    files, made = [(value, path.lstrip("/")) for value, path in files], io.BytesIO()
     added = {path for _, path in files}
     with tarfile.open(fileobj=io.BytesIO(_base(engine))) as old, tarfile.open(fileobj=made, mode="w") as tar:
-        for info in (it for it in old if it.name not in added):
+        for info in (item for item in old if item.name not in added):
             tar.addfile(info, old.extractfile(info) if info.isreg() else None)
-        for it, path in files:
-            tar.add(it.resolve(), path)
+        for value, path in files:
+            tar.add(value.resolve(), path)
         for link, target in links:
             info = tarfile.TarInfo(str(link))
             info.type, info.linkname = tarfile.SYMTYPE, target

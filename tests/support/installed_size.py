@@ -8,12 +8,12 @@ from packaging.requirements import Requirement
 
 def file_bytes(paths):
     """The bytes in these files. The blocks that a file system allocates for them, and the paths in bytecode, differ."""
-    return sum(it.stat().st_size for it in paths if it.is_file())
+    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def dependencies(requirements):
     """The names of the packages that these requirements install, without those of unselected extras."""
-    waiting, found = [(it, "") for it in requirements], set()
+    waiting, found = [(requirement, "") for requirement in requirements], set()
     while waiting:
         text, extra = waiting.pop()
         requirement = Requirement(text)
@@ -23,9 +23,9 @@ def dependencies(requirements):
             key = requirement.name.lower().replace("_", "-"), selected
             if key not in found:
                 found.add(key)
-                waiting += [(it, selected) for it in distribution(requirement.name).requires or ()]
+                waiting += [(require, selected) for require in distribution(requirement.name).requires or ()]
     return {name for name, _ in found}
 
 
 def size_of(name):
-    return file_bytes(Path(it.locate()) for it in distribution(name).files or ())
+    return file_bytes(Path(path.locate()) for path in distribution(name).files or ())

@@ -211,7 +211,7 @@ class ModelCluster:
         _, _, instance = request.query.get("labelSelector", "").partition("=")
         if "watch" in request.query:
             return await self._watch(request, instance)
-        return await self._list([it for it in self.pods.values() if _is_of(it, instance)])
+        return await self._list([pod for pod in self.pods.values() if _is_of(pod, instance)])
 
     async def _watch(self, request, instance):
         response = web.StreamResponse()
@@ -275,7 +275,7 @@ class ModelCluster:
         """Apply a JSON patch, or nothing of it if one of its tests fails."""
         changed = deepcopy(pod)
         for change in changes:
-            *folders, last = [it.replace("~1", "/").replace("~0", "~") for it in change["path"].split("/")[1:]]
+            *folders, last = [part.replace("~1", "/").replace("~0", "~") for part in change["path"].split("/")[1:]]
             target = changed
             for folder in folders:
                 target = target[int(folder) if isinstance(target, list) else folder]
@@ -333,8 +333,8 @@ class ModelCluster:
             bound = "nodeName" in pod["spec"]
             return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(text="")
         since = request.query.get("sinceTime", "")
-        lines = [f"{_precise(it.at)} {it.message}\n" for it in container.lines()]
-        return web.Response(text="".join(it for it in lines if it[: len(since)] >= since))
+        lines = [f"{_precise(line.at)} {line.message}\n" for line in container.lines()]
+        return web.Response(text="".join(line for line in lines if line[: len(since)] >= since))
 
     async def _exec(self, request):
         pod = self.pods.get(request.match_info["name"])
@@ -379,9 +379,9 @@ class ModelCluster:
         return _not_found(request) if secret is None else web.json_response(secret)
 
     async def _review(self, request):
-        it = (await request.json())["spec"]["resourceAttributes"]
-        resource = f"{it['resource']}/{it['subresource']}" if it["subresource"] else it["resource"]
-        is_allowed = (it["verb"], resource, it["namespace"]) not in self.denied
+        found = (await request.json())["spec"]["resourceAttributes"]
+        resource = f"{found['resource']}/{found['subresource']}" if found["subresource"] else found["resource"]
+        is_allowed = (found["verb"], resource, found["namespace"]) not in self.denied
         return web.json_response({"status": {"allowed": is_allowed}}, status=201)
 
     async def _create_service(self, request):
@@ -404,12 +404,15 @@ class ModelCluster:
 
     def _apply_images(self, pod):
         """Start the containers whose images can be pulled, each once, and end those whose images have changed."""
-        for it in pod["spec"]["containers"]:
-            running = self._containers.get(_key(pod, it["name"]))
-            if running is None and it["name"] not in self._refused[pod["metadata"]["uid"]]:
-                self._start_container(pod, it)
+        for container in pod["spec"]["containers"]:
+            running = self._containers.get(_key(pod, container["name"]))
+            if running is None and container["name"] not in self._refused[pod["metadata"]["uid"]]:
+                self._start_container(pod, container)
             elif (
-                running is not None and it["image"] == HELD_IMAGE and not _is_over(pod) and self.ends_changed_containers
+                running is not None
+                and container["image"] == HELD_IMAGE
+                and not _is_over(pod)
+                and self.ends_changed_containers
             ):
                 running.stop_requested_at = running.stop_requested_at or now()
                 running.killed_at = running.killed_at or now() + timedelta(seconds=self.grace)
@@ -447,13 +450,13 @@ class ModelCluster:
         name = pod["metadata"]["name"]
         if not self.kubelet or _is_over(pod):
             return
-        running = [it for _, it in self._of(pod)]
+        running = [value for _, value in self._of(pod)]
         if not running:
             if "nodeName" in pod["spec"]:
                 unknown = {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None, "finishedAt": None}
-                for it in pod["spec"]["containers"]:
-                    if it["name"] not in self._refused[pod["metadata"]["uid"]]:
-                        self.set_container(name, {"terminated": unknown}, it["name"])
+                for other_container in pod["spec"]["containers"]:
+                    if other_container["name"] not in self._refused[pod["metadata"]["uid"]]:
+                        self.set_container(name, {"terminated": unknown}, other_container["name"])
                 self._end(pod, reason)
             return
         for container in running:
@@ -466,9 +469,9 @@ class ModelCluster:
     def _of(self, pod):
         """The containers of the pod that were started, by name."""
         return [
-            (it["name"], self._containers[_key(pod, it["name"])])
-            for it in pod["spec"].get("containers", ())
-            if _key(pod, it["name"]) in self._containers
+            (container["name"], self._containers[_key(pod, container["name"])])
+            for container in pod["spec"].get("containers", ())
+            if _key(pod, container["name"]) in self._containers
         ]
 
     def _report(self, pod):
@@ -477,7 +480,7 @@ class ModelCluster:
             return
         self._write_state(pod)
         self._save(pod, "MODIFIED")
-        ends = [end.at for _, it in self._of(pod) if (end := it.end()) is not None and end.at > now()]
+        ends = [end.at for _, value in self._of(pod) if (end := value.end()) is not None and end.at > now()]
         if _is_over(pod) or ("deletionTimestamp" in pod["metadata"] and not self._runs(pod)):
             self._end(pod, None)
         elif ends:
@@ -485,7 +488,7 @@ class ModelCluster:
             self._timers.add(asyncio.get_running_loop().call_later(delay, self._report, pod))
 
     def _runs(self, pod):
-        return any(it.inspect(now()).state is ContainerState.RUNNING for _, it in self._of(pod))
+        return any(value.inspect(now()).state is ContainerState.RUNNING for _, value in self._of(pod))
 
     def _refreshed(self, pod):
         if self._of(pod) and not _is_over(pod):
@@ -507,7 +510,11 @@ class ModelCluster:
         pod["status"]["phase"] = _phase(pod)
 
     def _put_status(self, pod, status):
-        others = [it for it in pod["status"].get("containerStatuses", ()) if it["name"] != status["name"]]
+        others = [
+            other_status
+            for other_status in pod["status"].get("containerStatuses", ())
+            if other_status["name"] != status["name"]
+        ]
         pod["status"]["containerStatuses"] = [*others, status]
 
     def _end(self, pod, reason):
@@ -529,7 +536,7 @@ class ModelCluster:
             del self.pods[name]
             self._save(pod, "DELETED")
             for kind in (self.secrets, self.services):
-                for owned in [it for it, value in kind.items() if _owner(value) == metadata["uid"]]:
+                for owned in [key for key, value in kind.items() if _owner(value) == metadata["uid"]]:
                     del kind[owned]
 
     def _save(self, pod, kind):
@@ -565,11 +572,11 @@ def _precise(nanoseconds):
 
 def _phase(pod):
     """Failed or Succeeded once all containers have ended, Pending while one waits."""
-    states = {it["name"]: it["state"] for it in pod["status"].get("containerStatuses", ())}
-    if any("terminated" not in states.get(it["name"], {}) for it in pod["spec"]["containers"]):
-        waits = any("running" not in it and "terminated" not in it for it in states.values())
+    states = {status["name"]: status["state"] for status in pod["status"].get("containerStatuses", ())}
+    if any("terminated" not in states.get(container["name"], {}) for container in pod["spec"]["containers"]):
+        waits = any("running" not in state and "terminated" not in state for state in states.values())
         return "Pending" if waits else "Running"
-    return "Failed" if any(it["terminated"]["exitCode"] for it in states.values()) else "Succeeded"
+    return "Failed" if any(state["terminated"]["exitCode"] for state in states.values()) else "Succeeded"
 
 
 def _key(pod, name):
@@ -583,7 +590,7 @@ def _id(pod, name):
 
 def _container_of(pod, container):
     """The simulated container that plays the script in the container's variables."""
-    variables = {it["name"]: it.get("value", "").replace("$$", "$") for it in container.get("env", ())}
+    variables = {item["name"]: item.get("value", "").replace("$$", "$") for item in container.get("env", ())}
     noted = pod["metadata"]["annotations"]
     tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
     spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))

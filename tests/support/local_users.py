@@ -34,8 +34,8 @@ def run_as(uid, *words, gid=None):
 def _run(uid, gid, words, writer):
     from batchq.cli.main import main  # noqa: PLC0415 - not in the process of the tests
 
-    for it in pkgutil.iter_modules(batchq.cli.__path__):  # the user may not be able to read the files of Python
-        import_module(f"batchq.cli.{it.name}")
+    for module in pkgutil.iter_modules(batchq.cli.__path__):  # the user may not be able to read the files of Python
+        import_module(f"batchq.cli.{module.name}")
     os.environ["HOME"] = os.environ["XDG_CONFIG_HOME"] = "/nonexistent"
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "BATCHQ_URL"):
         os.environ.pop(name, None)
@@ -46,7 +46,7 @@ def _run(uid, gid, words, writer):
     status = None
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-            status = main([str(it) for it in words])
+            status = main([str(word) for word in words])
     except SystemExit as end:
         status = end.code
     finally:
@@ -70,7 +70,7 @@ def _request(uid, path, requests, headers, writer):
     os.setgid(uid)
     os.setuid(uid)
     try:
-        writer.send([_answer(path, *it, headers) for it in requests])
+        writer.send([_answer(path, *request, headers) for request in requests])
     except BaseException as error:  # noqa: BLE001 - the test reports it
         writer.send(error)
 

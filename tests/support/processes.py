@@ -98,4 +98,4 @@ def _parents() -> Iterator[tuple[int, int]]:
 
 
 def _pids() -> list[int]:
-    return [int(it.name) for it in Path("/proc").iterdir() if it.name.isdigit()]
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]

@@ -85,7 +85,7 @@ class StatusChanges:
         self._statuses: dict[JobId, Status] = {}
 
     def __call__(self, changes: Changes) -> None:
-        jobs = {it.id: it for it in (*changes.inserted, *changes.updated)}
+        jobs = {job.id: job for job in (*changes.inserted, *changes.updated)}
         for entry in changes.history:
             if not entry.is_status:
                 continue
@@ -257,7 +257,7 @@ class RecordingRuntime(RuntimeProxy):
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
         async with self.runtime.deaths() as reports:
-            yield (self._without_inspection(it) async for it in reports if not self.drops_death_reports)
+            yield (self._without_inspection(report) async for report in reports if not self.drops_death_reports)
 
     def _without_inspection(self, report: Tag | DeathReport) -> Tag | DeathReport:
         """A death is reported without what was found while no inspection could be answered."""

@@ -87,9 +87,9 @@ class Proxy:
 @contextmanager
 def proxy(folder):
     """A listening proxy with its socket in `folder`."""
-    it = Proxy(folder / "engine.sock")
-    it.listen()
+    spec = Proxy(folder / "engine.sock")
+    spec.listen()
     try:
-        yield it
+        yield spec
     finally:
-        it.close()
+        spec.close()

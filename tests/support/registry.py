@@ -91,25 +91,25 @@ class Registry:
 @asynccontextmanager
 async def registry(engine_url, *, private=False):
     """A registry on a free port. Images that were pulled from it are removed at the end."""
-    it = Registry(private=private)
+    spec = Registry(private=private)
     application = web.Application()
-    application.router.add_route("*", "/v2/{rest:.*}", it.answer)
+    application.router.add_route("*", "/v2/{rest:.*}", spec.answer)
     runner = web.AppRunner(application)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    it.address = f"127.0.0.1:{runner.addresses[0][1]}"
+    spec.address = f"127.0.0.1:{runner.addresses[0][1]}"
     with closing(docker_api(engine_url)) as engine:
-        it.serve(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
+        spec.serve(await asyncio.to_thread(lambda: b"".join(engine.get_image(IMAGE))))
         try:
-            yield it
+            yield spec
         finally:
-            it.open.set()
-            it.drips = False
+            spec.open.set()
+            spec.drips = False
             await runner.cleanup()
             for image in engine.images():
                 for tag in image["RepoTags"] or ():
-                    if tag.startswith(it.address):
+                    if tag.startswith(spec.address):
                         _remove(engine, tag)
 
 

@@ -70,7 +70,7 @@ class RunReport:
         """Print the summary of failures also if a hook raises an error: pytest prints it after all hooks."""
         if self._growth:
             name = self._config.workerinput["workerid"] if self._is_worker else "this process"
-            self._processes[name] = peak_memory_of("self"), [[*it] for it in self._growth.most_common(SHOWN)]
+            self._processes[name] = peak_memory_of("self"), [[*value] for value in self._growth.most_common(SHOWN)]
         if not self._is_worker:
             self._remove_deep_paths()
         try:
@@ -120,7 +120,9 @@ class RunReport:
         level = ["-mindepth", str(MAX_LEVELS), "-maxdepth", str(MAX_LEVELS)]
         find = ["find", self._folder, *level, "-print", "-exec", "rm", "-rf", "{}", "+"]
         found = subprocess.run(find, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
-        self._errors += [f"a test left more than {MAX_LEVELS} levels of directories: {it}" for it in found[:SHOWN]]
+        self._errors += [
+            f"a test left more than {MAX_LEVELS} levels of directories: {value}" for value in found[:SHOWN]
+        ]
 
     def _removed_deep_folders(self):
         """Remove folders of earlier runs that are too deep for `shutil.rmtree`. pytest has renamed them."""
@@ -133,7 +135,7 @@ class RunReport:
         policy = self._config.getini("tmp_path_retention_policy")
         removes = exitstatus == pytest.ExitCode.OK and policy == "failed" and self._config.option.basetemp is None
         if removes and self._folder is not None and self._folder.exists():
-            left = sorted(it.name for it in self._folder.iterdir())[:SHOWN]
+            left = sorted(path.name for path in self._folder.iterdir())[:SHOWN]
             self._errors.append(f"a test left files that cannot be removed, below {self._folder}: {left}")
 
     def _above(self):

@@ -45,8 +45,8 @@ def spec(
 
 def contained(name: str, *scripts: Script, **changes: Any) -> TaskContainer:
     """A container of a task; `changes` are fields of TaskContainer and ContainerSpec, and `after`."""
-    own = {it: changes.pop(it) for it in changes.keys() & {"environment", "mounts"}}
-    handles_stops = bool(scripts) and all(it.on_term is not None for it in scripts)
+    own = {change: changes.pop(change) for change in changes.keys() & {"environment", "mounts"}}
+    handles_stops = bool(scripts) and all(script.on_term is not None for script in scripts)
     usual = {"spec": spec(*scripts, **own), "stop_timeout": AMPLE if handles_stops else None}
     return task_container(name, **usual | changes)
 

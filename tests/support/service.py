@@ -146,8 +146,8 @@ class Service:
             end = time.monotonic() + PATIENCE
             while left := engine.containers(all=True, filters=ours):
                 assert time.monotonic() < end, f"they cannot be removed: {left}"
-                for it in left:
-                    _remove(engine, it["Id"])
+                for container in left:
+                    _remove(engine, container["Id"])
                 time.sleep(0.05)
             for network in engine.networks(filters=ours):
                 engine.remove_network(network["Id"])

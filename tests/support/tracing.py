@@ -41,5 +41,5 @@ def injected(pid: int, *injections: str) -> Iterator[None]:
 
 def _injected(injections: tuple[str, ...]) -> list[str]:
     """System calls that are not traced get no injected faults."""
-    calls = ",".join(sorted({it.partition(":")[0] for it in injections}))
-    return ["-e", f"trace={calls}", *(word for it in injections for word in ("-e", f"inject={it}"))]
+    calls = ",".join(sorted({injection.partition(":")[0] for injection in injections}))
+    return ["-e", f"trace={calls}", *(word for injection in injections for word in ("-e", f"inject={injection}"))]

@@ -297,9 +297,11 @@ class World:
             tags=tuple(tags.items()),
             share_identifier=share,
             scheduling_priority=None if share is None else priority,
-            needs=tuple(ConsumableRequirement(resource=ConsumableName(it), quantity=of) for it, of in needs.items())
+            needs=tuple(ConsumableRequirement(resource=ConsumableName(need), quantity=of) for need, of in needs.items())
             or None,
-            depends_on=tuple(it if isinstance(it, Dependency) else Dependency(job_id=it) for it in after),
+            depends_on=tuple(
+                job_id if isinstance(job_id, Dependency) else Dependency(job_id=job_id) for job_id in after
+            ),
         )
 
     async def cancel(self, job_id: JobId, reason: str = "not needed", *, caller: Caller | None = None) -> None:
@@ -332,7 +334,7 @@ class World:
 
     async def checkpoint_names(self, job_id: JobId) -> list[str]:
         """The names of the job's checkpoints, oldest first."""
-        return [it.name for it in await self.checkpoints.entries(job_id, ended=True)]
+        return [entry.name for entry in await self.checkpoints.entries(job_id, ended=True)]
 
     async def wait_for_checkpoint(self, job_id: JobId, name: str) -> None:
         """Wait until the program has written this checkpoint; no server has to run."""
@@ -348,7 +350,7 @@ class World:
     async def submit_held(self, reason: str = "not yet", *, paused: bool = False, **fields: Any) -> JobId:
         """Submit a job and hold or pause it at once, so that it is not placed."""
         event = (on.PauseRequested if paused else on.HoldRequested)(reason=reason, user=self.caller.user)
-        return await self.submit_and(lambda it: self.engine.deliver(it, event, caller=self.caller), **fields)
+        return await self.submit_and(lambda job_id: self.engine.deliver(job_id, event, caller=self.caller), **fields)
 
     async def release(self, job_id: JobId) -> bool:
         return await self.jobs.release(job_id, caller=self.caller)
@@ -367,14 +369,16 @@ class World:
         return await self.stop_many(StopRequest(kind=StopKind.TERMINATE, reason=reason), *ids, **of)
 
     async def stop_many(self, order: StopRequest, *ids: str, preview: bool = False, **of: Any) -> dict[str, str]:
-        return {it.job_id: str(it.outcome) for it in await self.outcomes(order, *ids, preview=preview, **of)}
+        return {
+            outcome.job_id: str(outcome.outcome) for outcome in await self.outcomes(order, *ids, preview=preview, **of)
+        }
 
     async def outcomes(self, order: StopRequest, *ids: str, preview: bool = False, **of: Any) -> list[JobOutcome]:
         selection = JobSelection(
-            ids=ids or None, **{it: value if value is True else frozenset(value) for it, value in of.items()}
+            ids=ids or None, **{key: value if value is True else frozenset(value) for key, value in of.items()}
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
-        return [it async for some in await stop(order, selection, caller=self.caller) for it in some]
+        return [value async for some in await stop(order, selection, caller=self.caller) for value in some]
 
     async def finish(self, job_id: JobId, status: Status | None = None, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
@@ -443,7 +447,7 @@ class World:
         seen = {name: getattr(job, name) for name in expected}
         assert seen == expected, await self.describe(job_id)
         if exit_codes is not None:
-            assert [it.exit_code for it in job.attempts] == list(exit_codes), await self.describe(job_id)
+            assert [attempt.exit_code for attempt in job.attempts] == list(exit_codes), await self.describe(job_id)
         return job
 
     async def wait_until(self, job_id: JobId, so: Callable[[Job], bool]) -> Job:
@@ -457,7 +461,7 @@ class World:
 
     async def wait_for_signal(self, job_id: JobId) -> Job:
         """Wait until the delivery of the checkpoint or stop signal under way is stored."""
-        return await self.wait_until(job_id, lambda it: next_step_at(it) is not None)
+        return await self.wait_until(job_id, lambda job: next_step_at(job) is not None)
 
     async def statuses(self, job_id: JobId) -> list[str]:
         """The statuses of the job's history, in order."""
@@ -471,7 +475,7 @@ class World:
         """
         await self.wait_until_idle()
         calls = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, container_key=container_key))
-        return [it for after, it in pairwise(["", *calls]) if it != after or it not in {"kill", "remove"}]
+        return [value for after, value in pairwise(["", *calls]) if value != after or value not in {"kill", "remove"}]
 
     async def engine_calls_by_container(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job for which the engine got this call, in the order of the calls."""
@@ -673,7 +677,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
     """
     await until_answered(runtime.survey)
     shared = shared_network_name(runtime._instance, SharedNetwork(environment="local"))
-    return all(it.lstrip("/").startswith(shared) for it in left_over(base_url, runtime._instance))
+    return all(value.lstrip("/").startswith(shared) for value in left_over(base_url, runtime._instance))
 
 
 @asynccontextmanager

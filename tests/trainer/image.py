@@ -33,16 +33,18 @@ def ensure_image() -> str:
     with closing(docker.from_env(timeout=300)) as engine:
         name = f"{NAME}:{content[:12]}"
         if label_of(engine, name, LABEL) != content:
-            library = [it for it in LIBRARY.rglob("*") if it.is_file() and not UNUSED.search(str(it))]
-            shared = shared_libraries([PYTHON, *(it for it in library if ".so" in it.suffixes)])
-            folders = ":".join(sorted({str(it.parent) for it in shared}))
+            library = [path for path in LIBRARY.rglob("*") if path.is_file() and not UNUSED.search(str(path))]
+            shared = shared_libraries([PYTHON, *(value for value in library if ".so" in value.suffixes)])
+            folders = ":".join(sorted({str(path.parent) for path in shared}))
             changes = [
                 f"ENV PATH=/bin:/usr/bin LD_LIBRARY_PATH={folders} PYTHONDONTWRITEBYTECODE=1 HOME=/tmp",
                 f"LABEL {LABEL}={content}",
                 f'CMD ["{PYTHON}", "/train.py"]',
             ]
             engine.api.import_image_from_data(
-                file_system(engine, [*((it, str(it)) for it in (PYTHON, *library, *shared)), (TRAINER, "train.py")]),
+                file_system(
+                    engine, [*((value, str(value)) for value in (PYTHON, *library, *shared)), (TRAINER, "train.py")]
+                ),
                 repository=NAME,
                 tag=content[:12],
                 changes=changes,

@@ -33,7 +33,7 @@ class Runs:
             "checkpoints": {"signal": "USR1", "timeoutSeconds": 30},
         }
         job_id = self.call("POST", "", body)["jobId"]
-        self.wait(job_id, lambda it: it["status"] == "running")
+        self.wait(job_id, lambda job: job["status"] == "running")
         self.until(lambda: len(self.losses(job_id)) > 5)
         return job_id
 
@@ -69,14 +69,14 @@ class Runs:
     def names(self, job_id):
         """The names of what is in the checkpoint directory."""
         folder = self._checkpoints / job_id
-        return sorted(it.name for it in folder.iterdir()) if folder.exists() else []
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
     def output(self, job_id):
         """All lines of all attempts, in order."""
         logs = self.service.client("logs")
         (job,) = self.service.client().describe_jobs(jobs=[job_id])["jobs"]
         present = job["container"].get("logStreamName")
-        streams = dict.fromkeys([*(it["container"].get("logStreamName") for it in job["attempts"]), present])
+        streams = dict.fromkeys([*(attempt["container"].get("logStreamName") for attempt in job["attempts"]), present])
         return [line for stream in streams if stream for line in _lines(logs, stream)]
 
     def losses(self, job_id):
@@ -100,7 +100,7 @@ def _lines(logs, stream):
     while True:
         more = {} if token is None else {"nextToken": token}
         page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True, **more)
-        found += [it["message"] for it in page["events"]]
+        found += [event["message"] for event in page["events"]]
         if page["nextForwardToken"] == token:
             return found
         token = page["nextForwardToken"]

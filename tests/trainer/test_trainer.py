@@ -14,8 +14,8 @@ EVERY = 50  # steps between two checkpoints that the program writes by itself
 
 @pytest.fixture(scope="module")
 def engine(docker_engine, tmp_path_factory):
-    with proxy(tmp_path_factory.mktemp("engine")) as it:
-        yield it
+    with proxy(tmp_path_factory.mktemp("engine")) as spec:
+        yield spec
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def runs(engine, tmp_path_factory):
 
 def requested(runs, job_id):
     """The steps at which the program got the checkpoint signal."""
-    return [int(it.partition(REQUESTED)[2]) for it in runs.output(job_id) if it.startswith(REQUESTED)]
+    return [int(text.partition(REQUESTED)[2]) for text in runs.output(job_id) if text.startswith(REQUESTED)]
 
 
 def ends_with_one_final_checkpoint(runs, job_id, *, signals=(1,)):
@@ -37,16 +37,20 @@ def ends_with_one_final_checkpoint(runs, job_id, *, signals=(1,)):
 
     A checkpoint that the program writes by itself just before it handles the signal is the final one (decision 0052).
     """
-    done = runs.wait(job_id, lambda it: it["status"] == "cancelled")
+    done = runs.wait(job_id, lambda job: job["status"] == "cancelled")
     details = done["cancellationDetails"]
     assert details["finalCheckpointCreated"], details
-    (final,) = [it for it in runs.call("GET", f"/{job_id}/checkpoints")["checkpoints"] if it["type"] == "final"]
+    (final,) = [
+        checkpoint
+        for checkpoint in runs.call("GET", f"/{job_id}/checkpoints")["checkpoints"]
+        if checkpoint["type"] == "final"
+    ]
     assert final["checkpointId"] == details["finalCheckpointId"]
     requested_steps = requested(runs, job_id)
     assert len(requested_steps) in signals
     assert final["step"] in requested_steps or final["step"] % EVERY == 0
-    assert not [it for it in runs.names(job_id) if it.startswith(".")]
-    steps = [it for it, _ in runs.losses(job_id)]
+    assert not [name for name in runs.names(job_id) if name.startswith(".")]
+    steps = [loss for loss, _ in runs.losses(job_id)]
     assert steps == list(range(1, len(steps) + 1)), "the program was started once"
     return final["step"]
 
@@ -66,7 +70,7 @@ def test_a_forced_cancel_leaves_only_the_checkpoints_of_before(runs):
 
     runs.call("POST", f"/{job_id}/cancel", {"force": True})
 
-    done = runs.wait(job_id, lambda it: it["status"] == "cancelled")
+    done = runs.wait(job_id, lambda job: job["status"] == "cancelled")
     assert done["cancellationDetails"]["forced"]
     assert requested(runs, job_id) == []
     assert runs.names(job_id) != []
@@ -98,14 +102,14 @@ def after_the_checkpoint(runs, job_id):
 
 
 def after_the_stop_signal(runs, job_id):
-    runs.until(lambda: any("signalledAt" in it for it in runs.stop_orders(job_id)))
+    runs.until(lambda: any("signalledAt" in order for order in runs.stop_orders(job_id)))
 
 
 PHASES = [after_the_order, after_the_signal, after_the_checkpoint, after_the_stop_signal]
 
 
 @pytest.mark.fault("CK01")
-@pytest.mark.parametrize("phase", PHASES, ids=lambda it: it.__name__)
+@pytest.mark.parametrize("phase", PHASES, ids=lambda value: value.__name__)
 def test_a_server_killed_in_a_cancel_completes_it_once(runs, phase):
     job_id = runs.create(SECONDS_PER_STEP=0.3, STOP_SECONDS=3)
     runs.call("POST", f"/{job_id}/cancel", {"createFinalCheckpoint": True})
@@ -137,13 +141,13 @@ def test_the_loss_of_a_resumed_job_continues_where_it_stopped(runs, tmp_path):
     job_id = runs.create(STEPS=240)
 
     runs.call("POST", f"/{job_id}/pause", {"reason": "room for others"})
-    runs.wait(job_id, lambda it: it["status"] == "paused")
+    runs.wait(job_id, lambda job: job["status"] == "paused")
     saved = runs.names(job_id)
     runs.call("POST", f"/{job_id}/resume")
-    runs.wait(job_id, lambda it: it["status"] == "completed")
+    runs.wait(job_id, lambda other_job: other_job["status"] == "completed")
 
     assert len(requested(runs, job_id)) == 1
-    (resumed,) = [it for it in runs.output(job_id) if it.startswith("resumed from")]
+    (resumed,) = [text for text in runs.output(job_id) if text.startswith("resumed from")]
     assert resumed.removeprefix("resumed from ") in saved
     assert set(runs.losses(job_id)) == set(uninterrupted(tmp_path, 240))
 
@@ -151,7 +155,7 @@ def test_the_loss_of_a_resumed_job_continues_where_it_stopped(runs, tmp_path):
 def test_a_paused_job_that_is_cancelled_keeps_the_checkpoint_of_its_pause(runs):
     job_id = runs.create(STEPS=400)
     runs.call("POST", f"/{job_id}/pause")
-    runs.wait(job_id, lambda it: it["status"] == "paused")
+    runs.wait(job_id, lambda job: job["status"] == "paused")
     saved = runs.names(job_id)
 
     assert runs.call("POST", f"/{job_id}/cancel", {"reason": "no use"})["status"] == "cancelled"

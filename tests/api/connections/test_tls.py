@@ -180,11 +180,14 @@ def lock_key(files):
 
 
 SPOILT = {
-    "all users can read the key": (lambda it: it.key.chmod(0o644), "all users can read the private key in"),
-    "no certificate": (lambda it: it.chain.write_text("x"), "is not a PEM certificate of the private key in"),
+    "all users can read the key": (
+        lambda container: container.key.chmod(0o644),
+        "all users can read the private key in",
+    ),
+    "no certificate": (lambda value: value.chain.write_text("x"), "is not a PEM certificate of the private key in"),
     "the key of another": (swap_key, "is not a PEM certificate of the private key in"),
     "a key with a passphrase": (lock_key, "is encrypted with a passphrase"),
-    "no key": (lambda it: it.key.unlink(), "cannot read .*server.key: No such file"),
+    "no key": (lambda container: container.key.unlink(), "cannot read .*server.key: No such file"),
 }
 
 

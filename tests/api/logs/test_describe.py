@@ -81,7 +81,7 @@ async def test_a_page_of_one_log_group_continues_with_the_other(boto):
     first = await boto.describe_log_groups(limit=1)
     second = await boto.describe_log_groups(limit=1, nextToken=first["nextToken"])
 
-    found = [it["logGroupName"] for page in (first, second) for it in page["logGroups"]]
+    found = [group["logGroupName"] for page in (first, second) for group in page["logGroups"]]
     assert found == [GROUP, "/aws/sagemaker/TrainingJobs"]
     assert "nextToken" not in second
 

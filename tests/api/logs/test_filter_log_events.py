@@ -53,7 +53,7 @@ async def test_an_id_is_the_same_however_the_event_is_found(boto, two):
 
     ids = {event["message"]: event["eventId"] for event in at_once}
     assert {event["message"]: event["eventId"] for event in by_pages} == ids
-    assert {event["message"]: event["eventId"] for event in by_name} == {it: ids[it] for it in "gh"}
+    assert {event["message"]: event["eventId"] for event in by_name} == {value: ids[value] for value in "gh"}
 
 
 async def test_streams_are_selected_by_name_or_prefix(boto, two):
@@ -74,11 +74,11 @@ async def test_events_are_selected_by_time_and_pattern(boto, two):
 REFUSED = [
     ({"filterPattern": '{ $.level = "ERROR" }'}, "JSON are not supported"),
     ({"logStreamNames": ["x"], "logStreamNamePrefix": "x"}, "are mutually exclusive"),
-    *(({"nextToken": it}, "") for it in ("a", "AAAA", "[]", "\u2603", "x" * 2000)),
+    *(({"nextToken": text}, "") for text in ("a", "AAAA", "[]", "\u2603", "x" * 2000)),
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda it: str(it)[:60])
+@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda case: str(case)[:60])
 async def test_invalid_queries_are_refused(refused, two, members, text):
     assert text in await refused("FilterLogEvents", {"logGroupName": GROUP} | members)
 

@@ -22,7 +22,11 @@ NOT_JSON = {
     "NaN": b'{"limit": NaN}',
 }
 NUMBERS = [
-    *((it, number) for it in (b"startTime", b"endTime", b"limit") for number in (b"-1", b"9" * 5000, b'"5"', b"5.5")),
+    *(
+        (value, number)
+        for value in (b"startTime", b"endTime", b"limit")
+        for number in (b"-1", b"9" * 5000, b'"5"', b"5.5")
+    ),
     *((b"limit", number) for number in (b"0", b"10001", b"%d" % 2**63)),
 ]
 
@@ -52,9 +56,9 @@ def unknown_members(response, shape):
         case "structure":
             unknown = sorted(response.keys() - shape.members.keys())
             known = [(response[name], shape.members[name]) for name in response.keys() & shape.members.keys()]
-            return unknown + [it for value, inside in known for it in unknown_members(value, inside)]
+            return unknown + [member for value, inside in known for member in unknown_members(value, inside)]
         case "list":
-            return [it for member in response for it in unknown_members(member, shape.member)]
+            return [other_member for member in response for other_member in unknown_members(member, shape.member)]
     return []
 
 
@@ -66,7 +70,7 @@ async def test_what_is_not_json_is_refused(refused, operation, body):
 
 
 @pytest.mark.fault("IN04", "IN07")
-@pytest.mark.parametrize(("member", "number"), NUMBERS, ids=lambda it: it.decode()[:20])
+@pytest.mark.parametrize(("member", "number"), NUMBERS, ids=lambda content: content.decode()[:20])
 @pytest.mark.parametrize("operation", ["GetLogEvents", "FilterLogEvents"])
 async def test_an_invalid_number_is_refused(refused, backend, operation, member, number):
     await backend.runs("a", name="x")
@@ -109,7 +113,9 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-members = st.sampled_from(sorted({name for it in OPERATIONS for name in getattr(translate, it).model_fields}))
+members = st.sampled_from(
+    sorted({name for operation in OPERATIONS for name in getattr(translate, operation).model_fields})
+)
 bodies = st.dictionaries(members, json_values, max_size=6).map(lambda body: {"logGroupName": GROUP, **body})
 
 

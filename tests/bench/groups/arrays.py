@@ -30,7 +30,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"ms from CancelJob until {size:,} children are FAILED in DescribeJobs and ListJobs",
             against="(Slurm: 8 ms)",
-            measured=[it for it, _ in found],
+            measured=[value for value, _ in found],
             goal=within(100),
         )
         yield Figure(
@@ -75,7 +75,7 @@ def wait_until_failed(call: Caller, job: str) -> None:
     left = {status: count for status, count in counts.items() if count and status != "FAILED"}
     assert not left, f"a FAILED array has children that are {left}"
     ends = call("describejobs", jobs=[f"{job}:{index}" for index in range(100)])["jobs"]
-    assert {it["status"] for it in ends} <= {"FAILED"}, "a FAILED array has children that are not"
+    assert {end["status"] for end in ends} <= {"FAILED"}, "a FAILED array has children that are not"
     for status in ("SUBMITTED", "PENDING", "RUNNABLE"):
         left = call("listjobs", arrayJobId=job, jobStatus=status)["jobSummaryList"]
         assert not left, f"{len(left)} children of a FAILED array are {status}"

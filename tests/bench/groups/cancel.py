@@ -81,7 +81,7 @@ def by_filter(scale: Scale, folder: Path) -> Iterator[Figure]:
 
 
 def cancelled(url: str, numbers: range) -> float:
-    requests = [request("canceljob", jobId=id_of(it), reason="measured") for it in numbers]
+    requests = [request("canceljob", jobId=id_of(number), reason="measured") for number in numbers]
     return send(url, requests, connections=CONNECTIONS).seconds
 
 
@@ -93,5 +93,5 @@ def cancelled_by_fifty(url: str, numbers: range) -> float:
 
 def over(call: Caller, numbers: range) -> bool:
     """Whether a sample of a hundred jobs is FAILED."""
-    some = [id_of(it) for it in numbers[:: max(1, len(numbers) // 99)]][:100]
-    return {it["status"] for it in call("describejobs", jobs=some)["jobs"]} == {"FAILED"}
+    some = [id_of(number) for number in numbers[:: max(1, len(numbers) // 99)]][:100]
+    return {other_job["status"] for other_job in call("describejobs", jobs=some)["jobs"]} == {"FAILED"}

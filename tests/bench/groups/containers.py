@@ -101,7 +101,7 @@ def by_batchq(service: Service, count: int, queue: str = QUEUE) -> Run:
     removals.close()
     spent = cpu_of(service.process.pid) - before
     pages = (batch.describe_jobs(jobs=ids[first : first + PAGE])["jobs"] for first in range(0, count, PAGE))
-    assert {it["status"] for page in pages for it in page} == {"SUCCEEDED"}
+    assert {job["status"] for page in pages for job in page} == {"SUCCEEDED"}
     return count / took, spent / count * 1000
 
 

@@ -57,7 +57,7 @@ def _database(path: Path, jobs: int) -> sqlite3.Connection:
     values = ", ".join(f":{name}" for name in row)
     run_transaction(
         Begin.WRITING,
-        lambda it: it.executemany(
+        lambda value: value.executemany(
             f"INSERT INTO jobs ({columns}) VALUES ({values})",
             ({**row, "ord": number, "id": f"{number:08x}"} for number in range(jobs)),
         ),
@@ -72,7 +72,7 @@ def _commits(connection: sqlite3.Connection, scale: Scale, insert: Callable[[sql
     began = time.process_time()
     for commit in range(scale.rows):
         first = commit // ENTRIES * ENTRIES % (scale.rows - ENTRIES)
-        run_transaction(Begin.WRITING, lambda it, first=first: insert(it, first), connection)
+        run_transaction(Begin.WRITING, lambda value, first=first: insert(value, first), connection)
     return (time.process_time() - began) / scale.rows * 1e6
 
 
@@ -81,13 +81,13 @@ ENTRY = moment(job(number=0), status=Status.RUNNING, attempt=1)
 
 def _insert_into_feed(connection: sqlite3.Connection, first: int) -> None:
     orders = {JobId(str(number)): first + number for number in range(ENTRIES)}
-    history.insert_entries(connection, [replace(ENTRY, job_id=it) for it in orders], orders)
+    history.insert_entries(connection, [replace(ENTRY, job_id=order) for order in orders], orders)
 
 
 def _insert_into_table_of_jobs(connection: sqlite3.Connection, first: int) -> None:
     orders = {JobId(str(number)): first + number for number in range(ENTRIES)}
-    entries = [replace(ENTRY, job_id=it) for it in orders]
-    new = [{"ord": orders[it.job_id], "value": rows.moment_value(it)} for it in entries]
+    entries = [replace(ENTRY, job_id=order) for order in orders]
+    new = [{"ord": orders[entry.job_id], "value": rows.moment_value(entry)} for entry in entries]
     execute_each(connection, INSERT, new)
 
 

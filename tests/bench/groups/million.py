@@ -51,8 +51,8 @@ def ends_and_submissions(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"ms until {name}, beside {scale.many:,} queued",
             against=f"beside {scale.few:,}",
-            measured=[it[at] for it in measured],
-            baseline=[it[at] for it in baseline],
+            measured=[value[at] for value in measured],
+            baseline=[value[at] for value in baseline],
             goal=at_most(1.2),
         )
 
@@ -74,9 +74,9 @@ async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float,
 
 def reads(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "few") as few, simulated(folder / "many") as many:
-        callers = [Caller(it.url) for it in (few, many)]
-        for it in (few, many):
-            environment(it.client(), QUEUE, 1, state="DISABLED")
+        callers = [Caller(value.url) for value in (few, many)]
+        for value in (few, many):
+            environment(value.client(), QUEUE, 1, state="DISABLED")
         for name, look in (("DescribeJobs of 100", described), ("a page of ListJobs", listed)):
             yield compared(
                 scale.pairs,
@@ -86,15 +86,15 @@ def reads(scale: Scale, folder: Path) -> Iterator[Figure]:
                 against=f"of {scale.few:,}",
                 goal=at_most(1.5),
             )
-        for it in callers:
-            it.close()
+        for caller in callers:
+            caller.close()
 
 
 def described(call: Caller, among: int, times: int) -> float:
     """Milliseconds of a call, for jobs that are far from each other in the table."""
     began = time.perf_counter()
     for number in range(times):
-        answer = call("describejobs", jobs=[id_of(it) for it in range(number % 7, among, among // PAGE)][:PAGE])
+        answer = call("describejobs", jobs=[id_of(index) for index in range(number % 7, among, among // PAGE)][:PAGE])
         assert len(answer["jobs"]) == PAGE
     return (time.perf_counter() - began) / times * 1000
 

@@ -136,5 +136,5 @@ def all_terminated(service: Service, definition: str, count: int) -> float:
 
 
 def until_all(call: Caller, jobs: list[str], status: str) -> None:
-    while {it["status"] for it in call("describejobs", jobs=jobs)["jobs"]} != {status}:
+    while {job["status"] for job in call("describejobs", jobs=jobs)["jobs"]} != {status}:
         time.sleep(0.3)  # seldom: each call is work for the server

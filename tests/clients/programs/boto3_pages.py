@@ -9,12 +9,12 @@ from botocore.exceptions import ClientError
 WORDS = json.loads(sys.argv[1])  # the members of the request, by operation
 
 batch = boto3.client("batch")
-operations = [it for it in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(it)]
+operations = [value for value in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(value)]
 seen = {}
 for operation in operations:
     pages = batch.get_paginator(operation).paginate(**WORDS.get(operation, {}), PaginationConfig={"PageSize": 1})
     try:
-        seen[operation] = [json.dumps(it, sort_keys=True, default=str) for it in pages.result_key_iters()[0]]
+        seen[operation] = [json.dumps(answer, sort_keys=True, default=str) for answer in pages.result_key_iters()[0]]
     except ClientError as why:
         seen[operation] = f"{why.response['Error']['Code']}: {why.response['Error']['Message']}"
 print(json.dumps(seen))

@@ -19,9 +19,9 @@ def closure(names):
         except PackageNotFoundError:  # for another system, or of an extra that is not installed
             continue
         needs = map(Requirement, seen[name].requires or ())
-        left += [it.name for it in needs if it.marker is None or it.marker.evaluate({"extra": ""})]
+        left += [need.name for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
     return seen.values()
 
 
-found = {str(file.locate().resolve()) for it in closure(sys.argv[1:]) for file in it.files or ()}
+found = {str(file.locate().resolve()) for value in closure(sys.argv[1:]) for file in value.files or ()}
 print(json.dumps(sorted(found)))

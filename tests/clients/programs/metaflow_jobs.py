@@ -31,7 +31,7 @@ client = BatchClient()
 good, bad, long = launch("test $WORD = hello"), launch("exit 3"), launch("sleep 600")
 while not long.is_running:
     pass
-unfinished = [it["jobId"] for it in client.unfinished_jobs()]
+unfinished = [job["jobId"] for job in client.unfinished_jobs()]
 long.kill()
 again = client.attach_job(good.id)
 outcome = {
@@ -39,6 +39,6 @@ outcome = {
     "bad": ended(bad),
     "long": ended(long),
     "unfinished": long.id in unfinished,
-    "definitions": sorted({it.info["jobDefinition"] for it in (good, bad, long)}),
+    "definitions": sorted({value.info["jobDefinition"] for value in (good, bad, long)}),
 }
 print(json.dumps(outcome))

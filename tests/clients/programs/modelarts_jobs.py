@@ -51,7 +51,7 @@ def job(given):
     """The SDK's own models for a CreateTrainingJob request."""
     algorithm, resource = dict(given["algorithm"]), given["spec"]["resource"]
     algorithm["engine"] = sdk.JobEngine(**algorithm.get("engine", {}))
-    algorithm["parameters"] = [sdk.Parameters(**it) for it in algorithm.get("parameters", [])]
+    algorithm["parameters"] = [sdk.Parameters(**parameter) for parameter in algorithm.get("parameters", [])]
     spec = sdk.Spec(resource=sdk.SpecResource(**resource))
     if "auto_stop" in given["spec"]:
         spec.auto_stop = sdk.AutoStop(**given["spec"]["auto_stop"])
@@ -64,7 +64,7 @@ def job(given):
 
 
 def searches(given):
-    filters = [sdk.Filter(**it) for it in given.pop("filters", [])]
+    filters = [sdk.Filter(**value) for value in given.pop("filters", [])]
     return sdk.JobSearches(**given, filters=filters)
 
 
@@ -83,7 +83,7 @@ def call(method, arguments):
     arguments = {name: last if value == "$id" else value for name, value in arguments.items()}
     if "body" in arguments:
         arguments["body"] = BODIES[method](arguments["body"])
-    request = getattr(sdk, "".join(it.capitalize() for it in method.split("_")) + "Request")(**arguments)
+    request = getattr(sdk, "".join(part.capitalize() for part in method.split("_")) + "Request")(**arguments)
     try:
         answer = getattr(client, method)(request)
     except ServiceResponseException as error:
@@ -121,4 +121,4 @@ def log(task):
 
 STEPS = {"until": until, "log": log}
 calls = json.load(sys.stdin)
-print(json.dumps([STEPS[method](it) if method in STEPS else call(method, it) for method, it in calls]))
+print(json.dumps([STEPS[method](value) if method in STEPS else call(method, value) for method, value in calls]))

@@ -16,9 +16,11 @@ def submit(script, **choices):
 
 def ended(*ids):
     statuses = {}
-    while not all(statuses.get(it) in ("SUCCEEDED", "FAILED") for it in ids):
-        statuses = {it["jobId"]: it["status"] for it in aws_batch.iter_batch_job_status(list(ids), aws_region=REGION)}
-    return [statuses[it] for it in ids]
+    while not all(statuses.get(identifier) in ("SUCCEEDED", "FAILED") for identifier in ids):
+        statuses = {
+            job["jobId"]: job["status"] for job in aws_batch.iter_batch_job_status(list(ids), aws_region=REGION)
+        }
+    return [statuses[identifier] for identifier in ids]
 
 
 good, bad = submit("echo seen by redun", batch_tags={"a": "b"}), submit("exit 5", retries=2)
@@ -26,10 +28,10 @@ statuses = ended(good, bad)
 (failed,) = aws_batch.aws_describe_jobs([bad], aws_region=REGION)
 outcome = {
     "statuses": statuses,
-    "attempts": [it["container"]["exitCode"] for it in failed["attempts"]],
+    "attempts": [attempt["container"]["exitCode"] for attempt in failed["attempts"]],
     "lines": list(aws_batch.iter_batch_job_log_lines(good, aws_region=REGION)),
     "definition": failed["jobDefinition"],
-    "definitions": len({it["jobDefinition"] for it in aws_batch.aws_describe_jobs([good, bad], aws_region=REGION)}),
+    "definitions": len({job["jobDefinition"] for job in aws_batch.aws_describe_jobs([good, bad], aws_region=REGION)}),
 }
 if "array" in sys.argv:
     parent = submit("exit $AWS_BATCH_JOB_ARRAY_INDEX", array_size=2)

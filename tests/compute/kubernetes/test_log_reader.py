@@ -37,13 +37,13 @@ async def test_the_lines_do_not_depend_on_the_pieces_in_which_they_arrive(cuts):
     ends = [*sorted(cuts), len(whole)]
     chunks = [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
-    assert [it.message for it in await parsed(*chunks)] == ["eins äöü", "", "unfinished"]
+    assert [record.message for record in await parsed(*chunks)] == ["eins äöü", "", "unfinished"]
 
 
 async def test_lines_up_to_the_position_are_left_out():
     log = FIRST + b"one\n" + SECOND + b"two\n"
 
-    assert [it.message for it in await parsed(log, after=AT)] == ["two"]
+    assert [record.message for record in await parsed(log, after=AT)] == ["two"]
     assert await parsed(log, after=AT + 1) == []
 
 
@@ -53,13 +53,13 @@ async def test_a_long_line_is_one_line_without_the_stamps_inside_it():
 
     lines = await parsed(log)
 
-    assert [it.message for it in lines] == [(b"".join(pieces) + b"rest").decode(), "next"]
+    assert [line.message for line in lines] == [(b"".join(pieces) + b"rest").decode(), "next"]
 
 
 async def test_a_stamp_that_a_program_prints_stays():
     text = FIRST.decode() + "my own stamp"
 
-    assert [it.message for it in await parsed(FIRST + text.encode() + b"\n")] == [text]
+    assert [record.message for record in await parsed(FIRST + text.encode() + b"\n")] == [text]
 
 
 async def test_a_line_without_end_is_split():
@@ -67,8 +67,8 @@ async def test_a_line_without_end_is_split():
 
     lines = await parsed(*(log[start : start + 2**16] for start in range(0, len(log), 2**16)))
 
-    assert "".join(it.message for it in lines[:-1]) == "x" * (200 * PIECE)
-    assert max(len(it.message) for it in lines) <= 2 * MAX_LINE
+    assert "".join(line.message for line in lines[:-1]) == "x" * (200 * PIECE)
+    assert max(len(line.message) for line in lines) <= 2 * MAX_LINE
     assert lines[-1].message == "next"
 
 

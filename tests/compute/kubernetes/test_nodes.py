@@ -44,7 +44,7 @@ def test_an_invalid_quantity_is_no_answer(text):
 
 @pytest.mark.parametrize("version", ["1.20.2", "1.36.2"])
 def test_a_recorded_node_is_a_machine_that_is_open_or_away(version):
-    present, away = (json.loads((RECORDED / version / f"{it}.json").read_text()) for it in ("node", "node-away"))
+    present, away = (json.loads((RECORDED / version / f"{name}.json").read_text()) for name in ("node", "node-away"))
 
     room = node_room(present)
 
@@ -83,7 +83,7 @@ async def test_machines_have_what_pods_of_others_leave(model):
     assert first.max_nodes == second.max_nodes - 1
     assert (first.environment, second.environment) == (None, "wide")
     assert ("batchq.environment", "wide") in second.labels
-    assert all(it.is_open and it.is_enforced for it in (first, second))
+    assert all(value.is_open and value.is_enforced for value in (first, second))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_a_node_with_a_taint_of_an_administrator_is_no_machine(model):
     runtime, cluster = model
     cluster.nodes["n2"] = node("n2", TWO, taints=[{"key": "control-plane", "effect": "NoSchedule"}])
 
-    assert [it.name for it in await runtime.machines()] == ["n1"]
+    assert [machine.name for machine in await runtime.machines()] == ["n1"]
 
 
 async def test_without_the_right_to_list_all_pods_only_the_own_namespace_counts(model):

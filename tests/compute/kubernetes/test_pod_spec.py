@@ -27,7 +27,9 @@ POLICY = PodPolicy(privileged=Privileged.ALLOW, volumes=(Path("/data"),), privat
 
 def launch(policy=None, environment=(), **members):
     resources = members.pop("resources", Resources(millicpus=1500, memory_mib=64))
-    changes = {it: members.pop(it) for it in ("tag", "network", "checkpoint_directory", "allowances") if it in members}
+    changes = {
+        name: members.pop(name) for name in ("tag", "network", "checkpoint_directory", "allowances") if name in members
+    }
     spec = ContainerSpec(image="busybox", resources=resources, **members)
     return LaunchSpec(**{"tag": TAG, "spec": spec, "environment": environment} | changes)
 
@@ -84,8 +86,8 @@ def test_a_pod_runs_only_where_batchq_binds_it_and_stays_until_its_log_is_archiv
     assert "nodeName" not in spec
     assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Never", 1)
     assert (spec["enableServiceLinks"], spec["automountServiceAccountToken"]) == (False, False)
-    assert all("tolerationSeconds" not in it for it in spec["tolerations"])
-    assert {it["key"] for it in spec["tolerations"]} == {
+    assert all("tolerationSeconds" not in toleration for toleration in spec["tolerations"])
+    assert {toleration["key"] for toleration in spec["tolerations"]} == {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/unreachable",
     }
@@ -115,13 +117,13 @@ def test_resources():
 
 
 def test_variables_of_batchq_take_precedence_over_secrets_and_these_over_those_of_the_job():
-    it = launch(
+    spec = launch(
         environment=(("C", "batchq"),),
         secrets=(Secret(name="B", value_from="b"), Secret(name="C", value_from="c")),
     )
-    it = replace(it, spec=replace(it.spec, environment=(("A", "job"), ("B", "job"), ("C", "job"))))
+    spec = replace(spec, spec=replace(spec.spec, environment=(("A", "job"), ("B", "job"), ("C", "job"))))
 
-    container = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]["containers"][0]
+    container = build_pod(spec, instance="i1", policy=POLICY, namespace="jobs")["spec"]["containers"][0]
 
     name = pod_name("i1", TAG)
     assert container["env"] == [
@@ -132,13 +134,13 @@ def test_variables_of_batchq_take_precedence_over_secrets_and_these_over_those_o
 
 
 def test_secret_values_and_files_are_in_a_secret_that_the_pod_owns():
-    it = launch(secrets=(Secret(name="B", value_from="b"),), files=(TextFile(path="/etc/x.json", content="{}"),))
+    container = launch(secrets=(Secret(name="B", value_from="b"),), files=(TextFile(path="/etc/x.json", content="{}"),))
 
-    secret = build_secret(it, instance="i1", uid="u1", values=(("B", "value"),))
+    secret = build_secret(container, instance="i1", uid="u1", values=(("B", "value"),))
 
     assert secret["stringData"] == {"main-env-0": "value", "main-file-0": "{}"}
     assert secret["metadata"]["ownerReferences"][0]["uid"] == "u1"
-    pod = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")
+    pod = build_pod(container, instance="i1", policy=POLICY, namespace="jobs")
     assert "value" not in json.dumps(pod).replace("valueFrom", "")
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
         {"name": "v0", "mountPath": "/etc/x.json", "subPath": "main-file-0", "readOnly": True}
@@ -156,14 +158,14 @@ def test_volumes():
         shared_memory_mib=32,
     )
 
-    assert [it | {"name": ""} for it in pod["spec"]["volumes"]] == [
+    assert [volume | {"name": ""} for volume in pod["spec"]["volumes"]] == [
         {"name": "", "hostPath": {"path": "/data/in", "type": ""}},
         {"name": "", "emptyDir": {}},
         {"name": "", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
         {"name": "", "emptyDir": {"medium": "Memory", "sizeLimit": "32Mi"}},
     ]
     mounts = pod["spec"]["containers"][0]["volumeMounts"]
-    assert [it["mountPath"] for it in mounts] == ["/in", "/scratch", "/fast", "/dev/shm"]
+    assert [mount["mountPath"] for mount in mounts] == ["/in", "/scratch", "/fast", "/dev/shm"]
     assert mounts[0]["readOnly"] is True
 
 
@@ -281,8 +283,10 @@ def test_a_pod_has_all_containers_of_its_node_in_one_order_whichever_is_created_
 
     assert pods[0]["spec"] == pods[1]["spec"]
     spec = pods[0]["spec"]
-    assert [it["name"] for it in spec["containers"]] == [name_in_pod(tag) for tag in _tags("App_1", "web")]
-    assert {it["image"] for it in spec["containers"]} == {HELD_IMAGE}
+    assert [container["name"] for container in spec["containers"]] == [
+        name_in_pod(tag) for tag in _tags("App_1", "web")
+    ]
+    assert {container["image"] for container in spec["containers"]} == {HELD_IMAGE}
     assert (spec["shareProcessNamespace"], spec["hostname"]) == (True, "node-3")
     # `App_1` is not a name of a host.
     assert spec["hostAliases"] == [{"ip": "127.0.0.1", "hostnames": ["web"]}]
@@ -296,27 +300,30 @@ def _tags(*names):
 
 def test_containers_share_the_volumes_with_a_name():
     shared, own = Mount(container_path="/s", host_path=None, volume="work"), Mount(container_path="/o", host_path=None)
-    it = launch(tag=replace(TAG, container_key="0/a"), mounts=(shared, own))
-    it = replace(it, beside=(TaskContainer(name="b", spec=it.spec),))
+    container = launch(tag=replace(TAG, container_key="0/a"), mounts=(shared, own))
+    container = replace(container, beside=(TaskContainer(name="b", spec=container.spec),))
 
-    spec = build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]
+    spec = build_pod(container, instance="i1", policy=POLICY, namespace="jobs")["spec"]
 
-    first, second = ([mount["name"] for mount in it["volumeMounts"]] for it in spec["containers"])
+    first, second = ([mount["name"] for mount in container["volumeMounts"]] for container in spec["containers"])
     assert first[0] == second[0]
     assert first[1] != second[1]
     assert len(spec["volumes"]) == 3
 
 
 def test_a_container_beside_is_checked_as_well():
-    it = launch(tag=replace(TAG, container_key="0/a"), network=Network.NONE)
-    beside = replace(it.spec, swappiness=1)
+    container = launch(tag=replace(TAG, container_key="0/a"), network=Network.NONE)
+    beside = replace(container.spec, swappiness=1)
 
     with pytest.raises(StartRefused, match="swappiness is not available on Kubernetes"):
         build_pod(
-            replace(it, beside=(TaskContainer(name="b", spec=beside),)), instance="i1", policy=POLICY, namespace="jobs"
+            replace(container, beside=(TaskContainer(name="b", spec=beside),)),
+            instance="i1",
+            policy=POLICY,
+            namespace="jobs",
         )
     # The containers of such an attempt are on the cluster's network, whatever their environment says.
-    assert "hostNetwork" not in build_pod(it, instance="i1", policy=POLICY, namespace="jobs")["spec"]
+    assert "hostNetwork" not in build_pod(container, instance="i1", policy=POLICY, namespace="jobs")["spec"]
 
 
 @pytest.mark.parametrize(
@@ -329,14 +336,14 @@ def test_a_container_beside_is_checked_as_well():
 )
 def test_the_checkpoint_directory_of_the_job_is_a_folder_of_the_volume(volume, source, mount):
     """A folder that the server has not created is not created by a node: its checkpoints would not be found."""
-    it = launch(tag=replace(TAG, container_key="0/a"), checkpoint_directory="/var/lib/batchq-checkpoints/j:1")
-    it = replace(it, beside=(TaskContainer(name="b", spec=it.spec),))
+    container = launch(tag=replace(TAG, container_key="0/a"), checkpoint_directory="/var/lib/batchq-checkpoints/j:1")
+    container = replace(container, beside=(TaskContainer(name="b", spec=container.spec),))
 
-    spec = build_pod(it, instance="i1", policy=replace(POLICY, checkpoints=volume), namespace="jobs")["spec"]
+    spec = build_pod(container, instance="i1", policy=replace(POLICY, checkpoints=volume), namespace="jobs")["spec"]
 
     assert spec["volumes"] == [{"name": "v0", **source}]
     expected = {"name": "v0", "mountPath": "/opt/ml/checkpoints", **mount}
-    assert [it["volumeMounts"] for it in spec["containers"]] == [[expected], [expected]]
+    assert [container["volumeMounts"] for container in spec["containers"]] == [[expected], [expected]]
 
 
 @pytest.mark.parametrize("volume", ["Claim", "claim/", "claim/../x", "/", "//x", "claim//x", ""])

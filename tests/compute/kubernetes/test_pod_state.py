@@ -279,7 +279,7 @@ def test_the_events_of_a_pod_show_a_volume_that_cannot_be_mounted(version):
 
 def test_every_recorded_pod_can_be_read(version):
     files = sorted((RECORDED / version).glob("*.json"))
-    pods = [it for it in map(json.loads, map(Path.read_text, files)) if it.get("kind") == "Pod"]
+    pods = [pod for pod in map(json.loads, map(Path.read_text, files)) if pod.get("kind") == "Pod"]
 
     assert len(pods) > 30
     for pod in pods:

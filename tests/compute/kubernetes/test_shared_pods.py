@@ -44,10 +44,10 @@ def pair(one=QUICK, two=QUICK, **changes):
 
 async def both_run(runtime, *scripts):
     launches = pair(*scripts)
-    for it in launches:
-        await runtime.create(it)
-        await runtime.start(it.tag)
-    return [it.tag for it in launches]
+    for launch in launches:
+        await runtime.create(launch)
+        await runtime.start(launch.tag)
+    return [launch.tag for launch in launches]
 
 
 def pod_of(cluster, tag):
@@ -55,7 +55,7 @@ def pod_of(cluster, tag):
 
 
 def images_of(cluster, tag):
-    return {it["name"]: it["image"] for it in pod_of(cluster, tag)["spec"]["containers"]}
+    return {container["name"]: container["image"] for container in pod_of(cluster, tag)["spec"]["containers"]}
 
 
 def patches(fault):
@@ -168,24 +168,24 @@ async def test_a_third_of_all_replies_lost_starts_each_container_at_most_once(se
             except RuntimeUnknown:
                 await asyncio.sleep(0)
 
-    async def life(it):
+    async def life(container):
         runtime = runtime_at(url)
-        made = await answered(runtime.create, it)
+        made = await answered(runtime.create, container)
         if rng.random() < 0.5:
             await runtime.close()
             runtime = runtime_at(url)
-        await answered(runtime.create, replace(it, container_id=made.container_id))
-        await answered(runtime.start, it.tag)
-        assert (await answered(over, runtime, it.tag)).exit_code == 3
+        await answered(runtime.create, replace(container, container_id=made.container_id))
+        await answered(runtime.start, container.tag)
+        assert (await answered(over, runtime, container.tag)).exit_code == 3
         assert cluster.starts[made.container_id] == 1
         return runtime
 
     async with served(cluster) as url, asyncio.timeout(60):
         for _ in range(3):
             launches = pair()
-            runtimes = await asyncio.gather(*(life(it) for it in launches))
-            for runtime, it in zip(runtimes, launches, strict=True):
-                await answered(runtime.remove, it.tag)
+            runtimes = await asyncio.gather(*(life(launch) for launch in launches))
+            for runtime, other_container in zip(runtimes, launches, strict=True):
+                await answered(runtime.remove, other_container.tag)
                 await runtime.close()
     assert set(cluster.starts.values()) == {1}
     assert cluster.pods == {}
@@ -216,7 +216,7 @@ async def test_the_pod_is_ended_if_its_kubelet_ignores_kills_and_no_other_contai
     await runtime.kill(two)
     await runtime.kill(one)
 
-    assert {(await over(runtime, it)).exit_code for it in (one, two)} == {137}
+    assert {(await over(runtime, value)).exit_code for value in (one, two)} == {137}
     assert "does not kill it alone" in caplog.text
 
 
@@ -236,9 +236,9 @@ async def test_without_a_shell_no_signal_is_sent_and_the_kill_follows(model, cap
 
 async def test_containers_that_share_process_ids_are_signalled_alone(model):
     runtime, cluster = model
-    for it in (launches := pair(LASTS, LASTS, share_pids=True)):
-        await runtime.create(it)
-        await runtime.start(it.tag)
+    for container in (launches := pair(LASTS, LASTS, share_pids=True)):
+        await runtime.create(container)
+        await runtime.start(container.tag)
 
     await runtime.signal_stop(launches[0].tag)
 
@@ -272,7 +272,7 @@ async def test_an_image_that_cannot_be_pulled_refuses_one_container_alone(model)
 async def test_a_node_that_refuses_a_pod_before_any_container_ran_has_it_replaced_once(manual):
     runtime, cluster = manual
     one, two = pair()
-    made = [await runtime.create(it) for it in (one, two)]
+    made = [await runtime.create(value) for value in (one, two)]
     starting = asyncio.create_task(runtime.start(one.tag))
     await bound(cluster, pod_name(INSTANCE, one.tag))
     cluster.set_status(pod_name(INSTANCE, one.tag), phase="Failed", reason="OutOfcpu", message="too little cpu")
@@ -314,13 +314,13 @@ async def test_a_container_of_a_pod_that_ended_with_its_node_is_lost_and_not_cre
 async def test_a_pod_that_is_deleted_and_absent_is_lost_for_all_its_containers(model):
     runtime, cluster = model
     one, two = pair()
-    made = [await runtime.create(it) for it in (one, two)]
+    made = [await runtime.create(value) for value in (one, two)]
     await runtime.start(one.tag)
     cluster.pods.clear()
 
-    for it, created in zip((one, two), made, strict=True):
+    for value, created in zip((one, two), made, strict=True):
         with pytest.raises(ContainerGone):
-            await runtime.create(replace(it, container_id=created.container_id))
+            await runtime.create(replace(value, container_id=created.container_id))
 
 
 async def test_the_end_of_each_container_is_reported(model):
@@ -377,20 +377,20 @@ async def test_a_node_of_several_is_named_by_the_service_of_its_attempt(model):
     tag = new_tag()
     main = replace(part_of(tag, "0/default", LASTS), nodes=2)
     other = replace(part_of(tag, "1/default", LASTS), nodes=2, is_main_node=False)
-    for it in (main, other):
-        await runtime.create(it)
-        await runtime.start(it.tag)
+    for container in (main, other):
+        await runtime.create(container)
+        await runtime.start(container.tag)
 
     (service,) = cluster.services.values()
-    specs = [pod_of(cluster, it.tag)["spec"] for it in (main, other)]
+    specs = [pod_of(cluster, container.tag)["spec"] for container in (main, other)]
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["publishNotReadyAddresses"] is True
     assert all(
-        pod_of(cluster, it.tag)["metadata"]["labels"].items() >= service["spec"]["selector"].items()
-        for it in (main, other)
+        pod_of(cluster, container.tag)["metadata"]["labels"].items() >= service["spec"]["selector"].items()
+        for container in (main, other)
     )
-    assert [it["hostname"] for it in specs] == ["node-0", "node-1"]
-    assert {it["subdomain"] for it in specs} == {service["metadata"]["name"]}
+    assert [spec["hostname"] for spec in specs] == ["node-0", "node-1"]
+    assert {spec["subdomain"] for spec in specs} == {service["metadata"]["name"]}
     assert specs[1]["dnsConfig"]["searches"] == [f"{service['metadata']['name']}.jobs.svc.cluster.local"]
     await runtime.remove(main.tag)
     assert cluster.services == {}
@@ -398,11 +398,11 @@ async def test_a_node_of_several_is_named_by_the_service_of_its_attempt(model):
 
 async def test_a_pod_with_one_container_is_started_by_its_binding_alone(model):
     runtime, cluster = model
-    it = part_of(new_tag(), "1/default", QUICK)
+    container = part_of(new_tag(), "1/default", QUICK)
 
-    made = await runtime.create(it)
-    await runtime.start(it.tag)
+    made = await runtime.create(container)
+    await runtime.start(container.tag)
 
-    assert (await over(runtime, it.tag)).exit_code == 3
-    assert made.container_id == f"{pod_of(cluster, it.tag)['metadata']['uid']}/default"
+    assert (await over(runtime, container.tag)).exit_code == 3
+    assert made.container_id == f"{pod_of(cluster, container.tag)['metadata']['uid']}/default"
     assert [method for method, _ in cluster.calls if method == "PATCH"] == []

@@ -48,11 +48,11 @@ def binding(fault, times=1):
 
 async def test_a_created_pod_is_not_bound(model):
     runtime, cluster = model
-    it = launch()
+    container = launch()
 
-    made = await runtime.create(it)
+    made = await runtime.create(container)
 
-    pod = cluster.pods[name_of(it.tag)]
+    pod = cluster.pods[name_of(container.tag)]
     assert made.container_id == pod["metadata"]["uid"]
     assert "nodeName" not in pod["spec"]
     assert cluster.starts == {}
@@ -60,49 +60,49 @@ async def test_a_created_pod_is_not_bound(model):
 
 async def test_the_binding_names_the_uid_of_the_pod_that_was_created(model):
     runtime, cluster = model
-    it = replace(launch(QUICK), machine="n1")
-    await runtime.create(it)
+    container = replace(launch(QUICK), machine="n1")
+    await runtime.create(container)
     # Another pod takes the name: the start must not reach it.
-    await runtime.remove(it.tag)
-    other = launch(QUICK, tag=it.tag)
+    await runtime.remove(container.tag)
+    other = launch(QUICK, tag=container.tag)
     runtime._starts._created.clear()
     first = await runtime.create(other)
-    runtime._starts._created[it.tag] = (
-        {**cluster.pods[name_of(it.tag)], "metadata": {"name": name_of(it.tag), "uid": "old"}},
-        it,
+    runtime._starts._created[container.tag] = (
+        {**cluster.pods[name_of(container.tag)], "metadata": {"name": name_of(container.tag), "uid": "old"}},
+        container,
     )
 
     with pytest.raises(ContainerGone):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert cluster.starts == {}
-    assert cluster.pods[name_of(it.tag)]["metadata"]["uid"] == first.container_id
+    assert cluster.pods[name_of(container.tag)]["metadata"]["uid"] == first.container_id
 
 
 @pytest.mark.parametrize("fault", ["lost", "twice"])
 async def test_a_binding_without_a_reply_or_sent_twice_starts_the_pod_once(model, fault):
     runtime, cluster = model
-    it = launch(QUICK)
-    made = await runtime.create(it)
+    container = launch(QUICK)
+    made = await runtime.create(container)
     cluster.fault = binding(fault)
 
     with suppress(RuntimeUnknown):
-        await runtime.start(it.tag)
-    await runtime.start(it.tag)
+        await runtime.start(container.tag)
+    await runtime.start(container.tag)
 
-    assert (await over(runtime, it.tag)).exit_code == 3
+    assert (await over(runtime, container.tag)).exit_code == 3
     assert cluster.starts == {made.container_id: 1}
 
 
 async def test_a_late_binding_does_not_start_the_pod_again(model):
     runtime, cluster = model
-    it = launch(QUICK)
-    made = await runtime.create(it)
+    container = launch(QUICK)
+    made = await runtime.create(container)
     cluster.fault = binding("late")
     with pytest.raises(RuntimeUnknown):
-        await runtime.start(it.tag)
-    await runtime.start(it.tag)
-    await over(runtime, it.tag)
+        await runtime.start(container.tag)
+    await runtime.start(container.tag)
+    await over(runtime, container.tag)
 
     await cluster.run_late_calls()
 
@@ -111,12 +111,12 @@ async def test_a_late_binding_does_not_start_the_pod_again(model):
 
 async def test_a_late_binding_does_not_start_a_removed_pod(model):
     runtime, cluster = model
-    it = launch(QUICK)
-    await runtime.create(it)
+    container = launch(QUICK)
+    await runtime.create(container)
     cluster.fault = binding("late")
     with pytest.raises(RuntimeUnknown):
-        await runtime.start(it.tag)
-    await runtime.remove(it.tag)
+        await runtime.start(container.tag)
+    await runtime.remove(container.tag)
 
     await cluster.run_late_calls()
 
@@ -133,19 +133,19 @@ async def test_a_third_of_all_replies_lost_starts_each_pod_at_most_once(seed):
     )
     async with served(cluster) as url:
         for index in range(4):
-            it = launch(QUICK)
+            container = launch(QUICK)
             runtime = runtime_at(url)
-            made = await _answered(lambda: runtime.create(it))  # noqa: B023 - called at once
+            made = await _answered(lambda: runtime.create(container))  # noqa: B023 - called at once
             if index % 2:
                 await runtime.close()
                 runtime = runtime_at(url)
-            it = replace(it, container_id=made.container_id)
-            await _answered(lambda: runtime.create(it))  # noqa: B023 - called at once
-            await _answered(lambda: runtime.start(it.tag))  # noqa: B023 - called at once
-            found = await _answered(lambda: over(runtime, it.tag))  # noqa: B023 - called at once
+            container = replace(container, container_id=made.container_id)
+            await _answered(lambda: runtime.create(container))  # noqa: B023 - called at once
+            await _answered(lambda: runtime.start(container.tag))  # noqa: B023 - called at once
+            found = await _answered(lambda: over(runtime, container.tag))  # noqa: B023 - called at once
             assert found.exit_code == 3
             assert cluster.starts[made.container_id] == 1
-            await _answered(lambda: runtime.remove(it.tag))  # noqa: B023 - called at once
+            await _answered(lambda: runtime.remove(container.tag))  # noqa: B023 - called at once
             await runtime.close()
     assert set(cluster.starts.values()) == {1}
 
@@ -161,25 +161,25 @@ async def _answered(call):
 
 async def test_a_pod_that_was_bound_and_is_absent_is_not_created_again(model):
     runtime, cluster = model
-    it = launch(Script(seconds=None))
-    made = await runtime.create(it)
-    await runtime.start(it.tag)
+    container = launch(Script(seconds=None))
+    made = await runtime.create(container)
+    await runtime.start(container.tag)
     cluster.pods.clear()
 
     with pytest.raises(ContainerGone):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
     assert cluster.pods == {}
 
 
 async def test_a_pod_whose_account_lost_its_permission_since_is_not_started(model):
     runtime, cluster = model
-    it = launch()
-    made = await runtime.create(it)
+    container = launch()
+    made = await runtime.create(container)
 
     with pytest.raises(StartRefused, match="may not run containers as root"):
         await runtime.create(
-            replace(it, container_id=made.container_id, allowances=(ContainerPolicy(volumes=("/data",)),))
+            replace(container, container_id=made.container_id, allowances=(ContainerPolicy(volumes=("/data",)),))
         )
 
     assert cluster.starts == {}
@@ -187,98 +187,98 @@ async def test_a_pod_whose_account_lost_its_permission_since_is_not_started(mode
 
 async def test_a_pod_of_another_client_with_the_same_name_is_not_touched(model):
     runtime, cluster = model
-    it = launch()
-    foreign = {"metadata": {"name": name_of(it.tag), "uid": "u"}, "spec": {}, "status": {}}
-    cluster.pods[name_of(it.tag)] = foreign
+    container = launch()
+    foreign = {"metadata": {"name": name_of(container.tag), "uid": "u"}, "spec": {}, "status": {}}
+    cluster.pods[name_of(container.tag)] = foreign
 
     with pytest.raises(NameTaken):
-        await runtime.create(it)
+        await runtime.create(container)
 
-    assert cluster.pods == {name_of(it.tag): foreign}
+    assert cluster.pods == {name_of(container.tag): foreign}
 
 
 async def test_a_start_under_way_is_reported_and_continues(manual):
     runtime, cluster = manual
-    it = launch()
-    made = await runtime.create(it)
+    container = launch()
+    made = await runtime.create(container)
 
     with pytest.raises(StartUnderWay, match="pulls the image"):
-        await runtime.start(it.tag)
-    again = await runtime.create(replace(it, container_id=made.container_id))
-    waiting = asyncio.create_task(runtime.start(it.tag))
+        await runtime.start(container.tag)
+    again = await runtime.create(replace(container, container_id=made.container_id))
+    waiting = asyncio.create_task(runtime.start(container.tag))
     running = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    cluster.set_container(name_of(it.tag), running, containerID="containerd://1")
+    cluster.set_container(name_of(container.tag), running, containerID="containerd://1")
     await waiting
 
     assert again.state is ContainerState.CREATED
-    assert (await runtime.inspect(it.tag)).state is ContainerState.RUNNING
+    assert (await runtime.inspect(container.tag)).state is ContainerState.RUNNING
     assert [path for method, path in cluster.calls if path.endswith("/binding")] == [
-        f"/api/v1/namespaces/jobs/pods/{name_of(it.tag)}/binding"
+        f"/api/v1/namespaces/jobs/pods/{name_of(container.tag)}/binding"
     ]
 
 
 async def test_an_image_that_cannot_be_pulled_withdraws_the_pod(model):
     runtime, cluster = model
     cluster.missing_images["batchq-test:latest"] = "not found"
-    it = launch()
-    await runtime.create(it)
+    container = launch()
+    await runtime.create(container)
 
     with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: not found$"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
-    assert await runtime.inspect(it.tag) == Inspection(tag=it.tag, state=ContainerState.CREATED)
-    pod = cluster.pods[name_of(it.tag)]
+    assert await runtime.inspect(container.tag) == Inspection(tag=container.tag, state=ContainerState.CREATED)
+    pod = cluster.pods[name_of(container.tag)]
     assert pod["metadata"]["annotations"][DELETED_FOR] == "withdraw: CannotPullContainerError: not found"
-    await runtime.remove(it.tag)
+    await runtime.remove(container.tag)
     assert cluster.pods == {}
 
 
 async def test_the_next_server_finishes_a_withdrawal_with_the_same_reason(manual, monkeypatch):
     runtime, cluster = manual
-    it = launch()
-    made = await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
-    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
-    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+    container = launch()
+    made = await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
+    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
         await asyncio.sleep(0.005)
     starting.cancel()
-    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
-    cluster.set_status(name_of(it.tag), phase="Failed")
+    cluster.set_container(name_of(container.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+    cluster.set_status(name_of(container.tag), phase="Failed")
 
     with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
     with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
 
 async def test_a_withdrawal_that_its_node_confirms_late_is_the_refusal_of_the_next_try(manual, monkeypatch):
     monkeypatch.setattr(pod_start, "WITHDRAWAL_WAIT", 0.05)
     runtime, cluster = manual
-    it = launch()
-    made = await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
-    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    container = launch()
+    made = await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
+    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
     with pytest.raises(StartUnderWay, match="has not confirmed"):
         await starting
-    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
-    cluster.set_status(name_of(it.tag), phase="Failed")
+    cluster.set_container(name_of(container.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+    cluster.set_status(name_of(container.tag), phase="Failed")
 
     with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
     with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
 
 async def test_a_withdrawn_container_that_ran_after_all_is_reported(manual):
     runtime, cluster = manual
-    it = launch()
-    await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
-    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
-    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+    container = launch()
+    await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
+    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
+    while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
         await asyncio.sleep(0.005)
     ended = {
         "reason": "Error",
@@ -286,27 +286,27 @@ async def test_a_withdrawn_container_that_ran_after_all_is_reported(manual):
         "startedAt": "2026-01-01T00:00:00Z",
         "finishedAt": "2026-01-01T00:00:01Z",
     }
-    cluster.set_container(name_of(it.tag), {"terminated": ended | {"containerID": "containerd://1"}})
+    cluster.set_container(name_of(container.tag), {"terminated": ended | {"containerID": "containerd://1"}})
 
     await starting
 
-    found = await runtime.inspect(it.tag)
+    found = await runtime.inspect(container.tag)
     assert (found.state, found.exit_code, found.host_lost) == (ContainerState.EXITED, 143, False)
 
 
 async def test_a_pod_that_its_node_did_not_admit_is_replaced_under_a_new_uid(manual):
     runtime, cluster = manual
-    it = launch()
-    made = await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
-    cluster.set_status(name_of(it.tag), phase="Failed", reason="OutOfcpu", message="too little cpu")
+    container = launch()
+    made = await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
+    cluster.set_status(name_of(container.tag), phase="Failed", reason="OutOfcpu", message="too little cpu")
 
     with pytest.raises(StartHadNoEffect, match="too little cpu"):
         await starting
     with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(it, container_id=made.container_id))
-    again = await runtime.create(it)
+        await runtime.create(replace(container, container_id=made.container_id))
+    again = await runtime.create(container)
 
     assert again.container_id != made.container_id
     assert again.state is ContainerState.CREATED
@@ -315,32 +315,32 @@ async def test_a_pod_that_its_node_did_not_admit_is_replaced_under_a_new_uid(man
 
 async def test_a_pod_without_a_start_that_another_client_deleted_is_replaced(manual):
     runtime, cluster = manual
-    it = launch()
-    made = await runtime.create(it)
-    cluster.pods[name_of(it.tag)]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    container = launch()
+    made = await runtime.create(container)
+    cluster.pods[name_of(container.tag)]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(it, container_id=made.container_id))
+        await runtime.create(replace(container, container_id=made.container_id))
 
-    assert (await runtime.create(it)).container_id != made.container_id
+    assert (await runtime.create(container)).container_id != made.container_id
 
 
 async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual):
     runtime, cluster = manual
-    it = launch()
-    await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
-    cluster.events[name_of(it.tag)] = [{"reason": "FailedMount", "message": "no such directory"}]
-    cluster.set_container(name_of(it.tag), {"waiting": {"reason": "ContainerCreating"}})
+    container = launch()
+    await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
+    cluster.events[name_of(container.tag)] = [{"reason": "FailedMount", "message": "no such directory"}]
+    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ContainerCreating"}})
     with pytest.raises(StartUnderWay):
         await starting
 
-    cluster.set_status(name_of(it.tag), startTime="2026-01-01T00:00:00Z")
-    starting = asyncio.create_task(runtime.start(it.tag))
-    while "deletionTimestamp" not in cluster.pods[name_of(it.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
+    cluster.set_status(name_of(container.tag), startTime="2026-01-01T00:00:00Z")
+    starting = asyncio.create_task(runtime.start(container.tag))
+    while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
         await asyncio.sleep(0.005)
-    cluster.set_container(name_of(it.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
+    cluster.set_container(name_of(container.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
 
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: no such directory$"):
         await starting
@@ -348,11 +348,11 @@ async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(
 
 async def test_a_pod_is_bound_to_the_machine_on_which_its_job_was_placed(model):
     runtime, cluster = model
-    it = replace(launch(Script(seconds=None)), machine="n2")
+    container = replace(launch(Script(seconds=None)), machine="n2")
 
-    await launched(runtime, it)
+    await launched(runtime, container)
 
-    assert cluster.pods[name_of(it.tag)]["spec"]["nodeName"] == "n2"
+    assert cluster.pods[name_of(container.tag)]["spec"]["nodeName"] == "n2"
     (found,) = await runtime.survey()
     assert found.machine == "n2"
 
@@ -367,34 +367,34 @@ async def test_a_pod_is_bound_to_the_machine_on_which_its_job_was_placed(model):
 async def test_a_start_on_a_node_without_room_has_no_effect(model, full):
     runtime, cluster = model
     cluster.nodes = {"n1": full}
-    it = launch()
-    await runtime.create(it)
+    container = launch()
+    await runtime.create(container)
 
     with pytest.raises(StartHadNoEffect, match="node n1 has no room"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert cluster.starts == {}
 
 
 async def test_a_start_on_a_node_that_has_left_the_cluster_is_lost_with_its_host(model):
     runtime, cluster = model
-    it = launch()
-    await runtime.create(it)
+    container = launch()
+    await runtime.create(container)
     del cluster.nodes["n1"]
 
     with pytest.raises(StartInterrupted, match="node n1 is no longer in the cluster"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert cluster.starts == {}
 
 
 async def test_a_pod_of_another_platform_than_its_node_is_refused(model):
     runtime, cluster = model
-    it = launch(platform="linux/arm64")
-    await runtime.create(it)
+    container = launch(platform="linux/arm64")
+    await runtime.create(container)
 
     with pytest.raises(StartRefused, match="node n1 has kubernetes"):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
     assert cluster.starts == {}
 
@@ -422,18 +422,18 @@ async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_pa
     file.write_text('{"db": "hidden"}')
     file.chmod(0o600)
     async with kubernetes_runtime(secrets=Secrets(file=file, environment={})) as (runtime, cluster):
-        it = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
+        container = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
         cluster.fault = lambda method, path: "lost" if method == "POST" and path.endswith("secrets") else None
         with pytest.raises(RuntimeUnknown):
-            await runtime.create(it)
+            await runtime.create(container)
         cluster.fault = lambda _method, _path: None
 
-        made = await runtime.create(it)
+        made = await runtime.create(container)
 
-        secret = cluster.secrets[name_of(it.tag)]
+        secret = cluster.secrets[name_of(container.tag)]
         assert secret["stringData"] == {"main-env-0": "hidden"}
         assert secret["metadata"]["ownerReferences"][0]["uid"] == made.container_id
-        await runtime.remove(it.tag)
+        await runtime.remove(container.tag)
         assert cluster.secrets == {}
 
 
@@ -469,11 +469,11 @@ async def _create_answered(runtime, cluster, status, message):
 
 async def test_an_absent_server_has_no_effect_on_a_start(model):
     runtime, cluster = model
-    it = launch()
-    await runtime.create(it)
+    container = launch()
+    await runtime.create(container)
     cluster.end_watches()
     unreachable = runtime_at("http://127.0.0.1:9")
 
     with pytest.raises(ContainerRuntimeError):
-        await unreachable.create(it)
+        await unreachable.create(container)
     await unreachable.close()

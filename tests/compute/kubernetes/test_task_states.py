@@ -136,7 +136,9 @@ def test_annotations_that_batchq_did_not_write_name_no_containers(version):
 
 
 def test_a_name_that_kubernetes_does_not_allow_becomes_a_hash(version):
-    names = {name_in_pod(Tag(job_id=JobId(version), attempt=1, container_key=f"0/{it}")) for it in ("App_1", "App_2")}
+    names = {
+        name_in_pod(Tag(job_id=JobId(version), attempt=1, container_key=f"0/{name}")) for name in ("App_1", "App_2")
+    }
 
     assert len(names) == 2
     assert all(name.startswith("c-") and len(name) == 18 for name in names)

@@ -25,14 +25,14 @@ ENDED = {
 
 async def running(runtime, cluster):
     """The name and the tag of a pod whose container runs, without kubelets."""
-    it = launch(LASTS)
-    await runtime.create(it)
-    starting = asyncio.create_task(runtime.start(it.tag))
-    await bound(cluster, name_of(it.tag))
+    container = launch(LASTS)
+    await runtime.create(container)
+    starting = asyncio.create_task(runtime.start(container.tag))
+    await bound(cluster, name_of(container.tag))
     state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
-    cluster.set_container(name_of(it.tag), state, containerID="containerd://1")
+    cluster.set_container(name_of(container.tag), state, containerID="containerd://1")
     await starting
-    return it.tag
+    return container.tag
 
 
 async def test_an_end_is_reported_from_the_state_of_the_container_before_the_phase(manual):

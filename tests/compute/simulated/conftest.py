@@ -18,6 +18,6 @@ def clock():
 
 @pytest.fixture
 async def runtime(clock):
-    it = SimulatedRuntime(clock=clock, machines=one_machine(Resources(millicpus=4000, memory_mib=4096)))
-    yield it
-    await it.close()
+    spec = SimulatedRuntime(clock=clock, machines=one_machine(Resources(millicpus=4000, memory_mib=4096)))
+    yield spec
+    await spec.close()

@@ -24,5 +24,5 @@ async def test_a_removed_container_writes_no_further_checkpoint(tmp_path):
     runtime.remove_externally(TAG)
     await clock.sleep(10)
 
-    assert [it.name for it in tmp_path.iterdir()] == ["step-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["step-1"]
     await runtime.close()

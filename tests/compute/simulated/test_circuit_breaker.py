@@ -18,9 +18,9 @@ def tag():
 
 @pytest.fixture
 def breakers(tag):
-    it = UnresponsiveContainers()
-    it.trip(tag)
-    return it
+    containers = UnresponsiveContainers()
+    containers.trip(tag)
+    return containers
 
 
 @pytest.fixture

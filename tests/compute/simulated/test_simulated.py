@@ -30,8 +30,8 @@ async def deaths_within(deaths, seconds):
     began = loop.time()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            async for it in deaths:
-                reported.append((tag_of(it), loop.time() - began))  # noqa: PERF401 - reports before the timeout count
+            async for death in deaths:
+                reported.append((tag_of(death), loop.time() - began))  # noqa: PERF401 - reports before the timeout count
     return reported
 
 
@@ -59,22 +59,22 @@ async def test_a_container_ends_as_its_script_determines(runtime, clock, script,
 
 
 async def test_without_a_script_it_runs_a_second_and_exits_0(runtime, clock):
-    it = launch()
-    await runtime.create(LaunchSpec(tag=it.tag, spec=builders.container(), environment=()))
-    await runtime.start(it.tag)
+    container = launch()
+    await runtime.create(LaunchSpec(tag=container.tag, spec=builders.container(), environment=()))
+    await runtime.start(container.tag)
 
     await clock.sleep(5)
 
-    assert await lasted(runtime, it.tag) == (0, 1)
+    assert await lasted(runtime, container.tag) == (0, 1)
 
 
 @pytest.mark.parametrize("script", ["nonsense", "[]", '{"second": 1}', '{"seconds": -1}', '{"exit_code": 256}'])
 async def test_an_invalid_script_refuses_the_container(runtime, script):
-    it = launch()
+    container = launch()
     spec = builders.container(environment=(("BATCHQ_SIMULATED", script),))
 
     with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: BATCHQ_SIMULATED: "):
-        await runtime.create(LaunchSpec(tag=it.tag, spec=spec, environment=()))
+        await runtime.create(LaunchSpec(tag=container.tag, spec=spec, environment=()))
 
     assert await runtime.survey() == ()
 
@@ -88,28 +88,28 @@ async def test_a_slow_start_begins_when_its_reply_is_sent(runtime, clock):
 
 
 async def test_a_container_removed_during_its_slow_start_never_runs(runtime, clock):
-    it = launch(Script(start_delay=5))
-    await runtime.create(it)
-    start = asyncio.create_task(runtime.start(it.tag))
+    container = launch(Script(start_delay=5))
+    await runtime.create(container)
+    start = asyncio.create_task(runtime.start(container.tag))
     await clock.sleep(1)
 
-    await runtime.remove(it.tag)
+    await runtime.remove(container.tag)
 
     with pytest.raises(ContainerGone):
         await start
 
 
 async def test_a_start_may_be_refused_a_number_of_times(runtime):
-    it = launch(Script(refuse="port in use", refusals=2, refuse_certain=False))
-    await runtime.create(it)
+    container = launch(Script(refuse="port in use", refusals=2, refuse_certain=False))
+    await runtime.create(container)
 
     for _ in range(2):
         with pytest.raises(StartRefused) as refused:
-            await runtime.start(it.tag)
+            await runtime.start(container.tag)
         assert (refused.value.certain, refused.value.exit_code) == (False, 128)
-    await runtime.start(it.tag)
+    await runtime.start(container.tag)
 
-    assert (await runtime.inspect(it.tag)).state is RUNNING
+    assert (await runtime.inspect(container.tag)).state is RUNNING
 
 
 async def test_containers_continue_after_the_runtime_is_closed(runtime, clock):
@@ -156,51 +156,51 @@ async def test_subscriptions_end_without_an_error(runtime):
 
 
 async def test_a_container_name_may_be_in_foreign_use(runtime):
-    it = launch()
-    runtime.engine.foreign_names.add(it.tag)
+    container = launch()
+    runtime.engine.foreign_names.add(container.tag)
 
     with pytest.raises(NameTaken):
-        await runtime.create(it)
+        await runtime.create(container)
 
     assert await runtime.survey() == ()
 
 
 async def test_planned_calls_fail_without_effect(runtime):
-    it = launch(LONG)
+    container = launch(LONG)
     runtime.faults.plan("create", NO_EFFECT, times=2)
 
     for _ in range(2):
         with pytest.raises(RuntimeUnknown):
-            await runtime.create(it)
+            await runtime.create(container)
 
     assert await runtime.survey() == ()
-    assert (await runtime.create(it)).state is ContainerState.CREATED
+    assert (await runtime.create(container)).state is ContainerState.CREATED
 
 
 async def test_a_call_may_take_effect_without_a_reply(runtime):
-    it = launch(LONG)
-    await runtime.create(it)
+    container = launch(LONG)
+    await runtime.create(container)
     runtime.faults.plan("start", LOST_REPLY)
 
     with pytest.raises(RuntimeUnknown):
-        await runtime.start(it.tag)
+        await runtime.start(container.tag)
 
-    assert (await runtime.inspect(it.tag)).state is RUNNING
+    assert (await runtime.inspect(container.tag)).state is RUNNING
 
 
 @pytest.mark.parametrize("closes", [False, True])
 async def test_a_call_may_take_effect_late_even_after_the_runtime_is_closed(runtime, clock, closes):
-    it = launch(LONG)
+    container = launch(LONG)
     runtime.faults.plan("create", LATE)
     with pytest.raises(RuntimeUnknown):
-        await runtime.create(it)
+        await runtime.create(container)
     assert await runtime.survey() == ()
     if closes:
         await runtime.close()
 
     await clock.sleep(30)
 
-    assert [found.tag for found in await runtime.survey()] == [it.tag]
+    assert [found.tag for found in await runtime.survey()] == [container.tag]
 
 
 async def test_no_call_to_an_unreachable_engine_succeeds(runtime):

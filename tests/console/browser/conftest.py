@@ -55,9 +55,9 @@ def visit(chromium, service):
         return visitors[-1]
 
     yield visit
-    for it in visitors:
-        it.close()
-    assert [problem for it in visitors for problem in it.problems] == []
+    for other_visitor in visitors:
+        other_visitor.close()
+    assert [problem for other_visitor in visitors for problem in other_visitor.problems] == []
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ IDS = "() => [...document.querySelectorAll('[id]')].map(it => it.id)"
 @pytest.mark.parametrize(
     ("name", "size"),
     [*product(PAGES, (WIDE, NARROW)), *product(VARIANTS, (NARROW,))],
-    ids=lambda it: it if isinstance(it, str) else str(it["width"]),
+    ids=lambda value: value if isinstance(value, str) else str(value["width"]),
 )
 def test_a_page_is_accessible_and_fits(visit, world, name, size):
     page = visit(viewport=size).open(ALL[name].format_map(world.jobs))
@@ -106,7 +106,7 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
     for width in WIDTHS:
         page.set_viewport_size(size | {"width": width})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
-    assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
+    assert [key for key, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_dialog_is_accessible_and_fits(visit, world, path, opener):
 
     assert findings.violations_count == 0, findings.generate_report()
     assert page.evaluate("() => document.documentElement.scrollWidth") <= NARROW["width"]
-    assert [it for it, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
+    assert [key for key, count in Counter(page.evaluate(IDS)).items() if count > 1] == []
 
 
 #: The words of tables that are broken over two lines; a longer word may be.

@@ -35,7 +35,7 @@ class Visitor:
 
     def forgive(self, text: str) -> None:
         """Accept the reported errors that contain `text`; at least one must."""
-        left = [it for it in self.problems if text not in it]
+        left = [problem for problem in self.problems if text not in problem]
         assert len(left) < len(self.problems), f"no error contains {text!r}, but {self.problems}"
         self.problems = left
 

@@ -136,8 +136,8 @@ def wait_for(what, holds):
 
 def nodes_are_ready():
     items = json.loads(read("/api/v1/nodes") or '{"items": []}')["items"]
-    conditions = [it for node in items for it in node["status"].get("conditions", ())]
-    ready = [it for it in conditions if it["type"] == "Ready" and it["status"] == "True"]
+    conditions = [condition for node in items for condition in node["status"].get("conditions", ())]
+    ready = [condition for condition in conditions if condition["type"] == "Ready" and condition["status"] == "True"]
     return len(ready) == len(NODES)
 
 
@@ -262,7 +262,7 @@ def are_cgroups_removed():
         for found, _, _ in os.walk(root, topdown=False):
             with suppress(OSError):
                 Path(found).rmdir()
-    return not any(it.exists() for it in roots)
+    return not any(root.exists() for root in roots)
 
 
 def end(pid):

@@ -102,11 +102,11 @@ def write_images(busybox, folder):
     """Write the archives of the pause image and of `batchq-test:latest`. `busybox` is a static program."""
     folder.mkdir(parents=True)
     root = [
-        *((it, None, 0o755) for it in FOLDERS),
+        *((other_folder, None, 0o755) for other_folder in FOLDERS),
         ("tmp", None, 0o1777),
         ("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", 0o644),
         ("bin/busybox", busybox.read_bytes(), 0o755),
-        *((f"bin/{it}", "busybox", 0o777) for it in APPLETS),
+        *((f"bin/{applet}", "busybox", 0o777) for applet in APPLETS),
     ]
     pause = archive([("pause", pause_program(), 0o755)])
     test_image = {"Env": ENVIRONMENT, "Cmd": ["sh"], "WorkingDir": "/"}
