@@ -34,11 +34,17 @@ ADMISSION_REASONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffi
 FORBIDDEN_REASONS = frozenset({"SysctlForbidden"})
 #: The node or an administrator ended the pod.
 HOST_REASONS = frozenset({"Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown"})
-#: The kubelet or containerd ended during a start. Values of a job appear only in messages about its program and mounts.
+#: A failure of the kubelet or of containerd, which one of them reports at the end of its message.
 _INTERRUPTED = re.compile(
-    r"(?:context canceled|transport is closing|ttrpc: closed|connection (?:refused|reset by peer)|transport: .*)\W*$"
+    r"(?:context canceled|context deadline exceeded|transport is closing|ttrpc: closed"
+    r"|connection (?:refused|reset by peer)|error reading from server: EOF|transport: .*"
+    r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?)"
+    r"(?:: (?:unknown|unavailable|canceled|deadline exceeded))?\W*$"
 )
-_OF_JOB = ("exec:", "mount", "chdir")
+#: A containerd that did not finish a creation keeps the name until it starts again.
+_NAME_IS_KEPT = "failed to reserve container name "
+#: What precedes values of a job: a job could write the text of a failure there.
+_OF_JOB = ('exec: "', 'mounting "', "chdir to cwd")
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
 KILLED = 137
 WHOLE_SECOND = timedelta(seconds=1)  # Kubernetes cuts times to whole seconds
@@ -267,9 +273,9 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
 
 
 def _start_error(message: str) -> StartRefused:
-    """The refusal of a container whose program did not start. The kubelet may have ended in the middle of it."""
-    if _INTERRUPTED.search(message) and not any(text in message for text in _OF_JOB):
-        return StartRefused(_reason("CannotStartContainerError", message), certain=False, host_failed=True)
+    """The refusal of a container whose program did not start."""
+    if _has_host_failed(message):
+        return _refused("CannotStartContainerError", message)
     if "no such file" in message or "not found" in message:
         code = NOT_FOUND
     else:
@@ -328,7 +334,18 @@ def _withdrawal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
 
 
 def _refusal_of(why: str) -> ContainerRuntimeError:
-    return ImageUnavailable(why) if why.startswith("CannotPullContainerError") else StartRefused(why)
+    """The refusal with this reason, which a pod's annotation has."""
+    if why.startswith("CannotPullContainerError"):
+        return ImageUnavailable(why)
+    host_failed = _has_host_failed(why.partition(": ")[2])
+    return StartRefused(why, certain=not host_failed, host_failed=host_failed)
+
+
+def _has_host_failed(message: str) -> bool:
+    """Whether the kubelet or containerd ended or was too slow in the middle of a start."""
+    if message.startswith(_NAME_IS_KEPT):
+        return True
+    return _INTERRUPTED.search(message) is not None and not any(text in message for text in _OF_JOB)
 
 
 def _is_over(pod: Mapping[str, Any]) -> bool:
@@ -346,7 +363,9 @@ def _is_over_by_kubelet(pod: Mapping[str, Any]) -> bool:
 
 
 def _refused(kind: str, message: str) -> StartRefused:
-    return StartRefused(_reason(kind, message))
+    """The refusal of a start. It is certain unless the message is about a failure of the host."""
+    host_failed = _has_host_failed(message)
+    return StartRefused(_reason(kind, message), certain=not host_failed, host_failed=host_failed)
 
 
 def _reason(kind: str, message: str) -> str:

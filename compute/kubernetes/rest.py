@@ -7,7 +7,7 @@ A reply of 404, 409, 413 or 422 is an answer: the request had no effect. A reply
 connection leave the outcome unknown. A connection that could not be made has no effect.
 """
 
-import json
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 import aiohttp
+import msgspec
 from msgspec import Struct
 
 from batchq.compute.kubernetes.connection import ClusterAccess
@@ -28,7 +29,9 @@ TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
 CONNECT_TIMEOUT = 5.0  # seconds
 TIMEOUT = 30.0  # seconds of a whole request
 STREAM_TIMEOUT = 90.0  # seconds between two bytes of a stream; a watch has a bookmark each minute
-MAX_CONNECTIONS = 100
+MAX_CONNECTIONS = 100  # streams and commands included
+MAX_REQUESTS = 16  # at the same time: more would open more TLS connections, each for a few requests
+KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server closes it after 90
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 MAX_ERROR_TEXT = 500  # characters
@@ -42,12 +45,17 @@ class ApiReply(Struct, frozen=True, kw_only=True):
     status: int
     #: The JSON object of the reply.
     body: dict[str, Any]
-    #: The server's clock; None if the reply does not have it.
-    time: datetime | None = None
+    #: The header `Date`; None if the reply does not have it.
+    date: str | None = None
 
     @property
     def ok(self) -> bool:
         return self.status < HTTPStatus.BAD_REQUEST
+
+    @property
+    def time(self) -> datetime | None:
+        """The server's clock; None if the reply does not have it."""
+        return None if self.date is None else parsedate_to_datetime(self.date).astimezone(UTC)
 
     @property
     def message(self) -> str:
@@ -61,6 +69,7 @@ class RestClient:
         self._cluster = cluster
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        self._requests = asyncio.Semaphore(MAX_REQUESTS)
         #: The path of the objects of the jobs' namespace.
         self.namespaced = f"/api/v1/namespaces/{quote(cluster.namespace)}"
 
@@ -74,16 +83,17 @@ class RestClient:
         content_type: str = "application/json",
     ) -> ApiReply:
         """Send a request; the reply may report an error. Raises RuntimeUnknown and RuntimeUnreachable."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None if body is None else msgspec.json.encode(body)
         # A command in a container answers 406 to this Accept header, so streams and commands do not send it.
         headers = self._headers() | {"Accept": "application/json"}
         headers |= {} if body is None else {"Content-Type": content_type}
-        with translate_client_errors(f"{method} {path}"):
-            async with self._open_session().request(
-                method, self._url(path), params=query, data=data, headers=headers, **self._tls()
-            ) as response:
-                text = await response.read()
-                return self._reply(method, path, response, text)
+        async with self._requests:
+            with translate_client_errors(f"{method} {path}"):
+                async with self._open_session().request(
+                    method, self._url(path), params=query, data=data, headers=headers, **self._tls()
+                ) as response:
+                    text = await response.read()
+        return self._reply(method, path, response, text)
 
     async def get(self, path: str, query: Query = ()) -> ApiReply:
         """Send a GET request. Every error but 404 is raised as RuntimeUnknown."""
@@ -119,7 +129,7 @@ class RestClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS)
+            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE)
             timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=CONNECT_TIMEOUT)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
         return self._session
@@ -142,14 +152,13 @@ class RestClient:
     @staticmethod
     def _reply(method: str, path: str, response: aiohttp.ClientResponse, text: bytes) -> ApiReply:
         try:
-            body = json.loads(text) if text else {}
+            body = msgspec.json.decode(text) if text else {}
         except ValueError:
             body = {"message": text.decode(errors="replace").strip()}
-        date = response.headers.get("Date")
         reply = ApiReply(
             status=response.status,
             body=body if isinstance(body, dict) else {},
-            time=parsedate_to_datetime(date).astimezone(UTC) if date else None,
+            date=response.headers.get("Date"),
         )
         if is_unanswered(reply):
             raise RuntimeUnknown(f"{method} {path}: {reply.message}")

@@ -4,14 +4,14 @@ The watch delivers the ends of containers, and what a start waits for. Its event
 """
 
 import asyncio
-import json
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import timedelta
 from http import HTTPStatus
 
+import msgspec
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
@@ -197,7 +197,7 @@ class PodWatch:
             if response.status != HTTPStatus.OK:
                 raise RuntimeUnknown(f"watch pods: status {response.status}")
             async for line in read_json_lines(response.content.iter_any()):
-                change = json.loads(line)
+                change = msgspec.json.decode(line)
                 if change["type"] == "ERROR":
                     return
                 self._apply(change["type"], change["object"])
@@ -219,9 +219,7 @@ class PodWatch:
                 self._report(DeathReport(tag=tag, found=state.inspection))
         if self._reader.is_over(pod):
             self._on_end(uid)
-        for tag in before:
-            if tag not in tags:
-                self._report(tag)
+        self._report_absent(uid, (tag for tag in before if tag not in tags))
         self._notify(name)
 
     def _tags_seen(self, name: str) -> tuple[Tag, ...]:
@@ -233,12 +231,17 @@ class PodWatch:
         current = self._pods.get(name)
         if current is not None and uid_of(current) == uid:
             del self._pods[name]
-        self._ended.pop(uid, None)
         self._reader.forget(uid)
         self._on_end(uid)
-        for tag in self._reader.tags_of(pod):
-            self._report(tag)
+        self._report_absent(uid, self._reader.tags_of(pod))
+        self._ended.pop(uid, None)
         self._notify(name)
+
+    def _report_absent(self, uid: str, tags: Iterable[Tag]) -> None:
+        """Report containers that exist no longer, unless their end was reported: each report costs an inspection."""
+        for tag in tags:
+            if tag not in self._ended.get(uid, ()):
+                self._report(tag)
 
     def _notify(self, name: str) -> None:
         for changed in self._waiting.get(name, ()):

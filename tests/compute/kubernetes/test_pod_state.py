@@ -152,11 +152,20 @@ def test_a_program_that_cannot_be_started_has_not_run(version, name, code):
         assert found.refusal.exit_code == code
 
 
+NO_ANSWER_OF_RUNC = (
+    "failed to create containerd task: OCI runtime create failed: unable to retrieve OCI runtime error "
+    "(open /run/containerd/k8s.io/x/log.json: no such file or directory): "
+    "runc did not terminate successfully: signal: killed: unknown"
+)
+
+
 @pytest.mark.parametrize(
     ("message", "host_failed"),
     [
         ("failed to create containerd task: failed to create shim task: context canceled", True),
+        ("failed to create containerd task: failed to get task pid: context canceled: unknown", True),
         ("failed to start containerd task: ttrpc: closed", True),
+        (NO_ANSWER_OF_RUNC, True),
         ('runc create failed: exec: "context canceled": executable file not found: context canceled', False),
         ('error mounting "/x" to rootfs: connection refused', False),
     ],
@@ -168,6 +177,29 @@ def test_a_job_cannot_forge_the_text_of_a_failed_host(version, message, host_fai
     found = read(pod)
 
     assert (found.refusal.host_failed, found.is_spent) == (host_failed, True)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'failed to reserve container name "main_pod_default_0": name "main_pod_default_0" is reserved for "e1"',
+        "context deadline exceeded",
+        "rpc error: code = Unavailable desc = error reading from server: EOF",
+    ],
+)
+@pytest.mark.parametrize("is_withdrawn", [False, True])
+def test_a_container_that_the_host_failed_to_create_may_be_created_anew(version, message, is_withdrawn):
+    if is_withdrawn:
+        pod = recorded(version, "withdrawn-at-start", f"{WITHDRAW}CannotCreateContainerError: {message}")
+    else:
+        pod = recorded(version, "config-error")
+        status = pod["status"]["containerStatuses"][0]
+        status["state"]["waiting"] = {"reason": "CreateContainerError", "message": message}
+
+    found = read(pod)
+
+    assert str(found.refusal) == f"CannotCreateContainerError: {message}"
+    assert (found.refusal.certain, found.refusal.host_failed, found.is_spent) == (False, True, is_withdrawn)
 
 
 @pytest.mark.parametrize("name", ["out-of-cpu", "out-of-memory", "node-affinity"])

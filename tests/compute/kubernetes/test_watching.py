@@ -49,13 +49,14 @@ async def test_an_end_is_reported_from_the_state_of_the_container_before_the_pha
     assert report.found.exit_code == 4
 
 
-async def test_an_end_is_reported_once(manual):
+async def test_an_end_is_reported_once_although_the_pod_is_removed_then(manual):
     runtime, cluster = manual
     tag = await running(runtime, cluster)
     async with runtime.deaths() as deaths:
         cluster.set_container(name_of(tag), {"terminated": ENDED})
         cluster.set_status(name_of(tag), phase="Failed")
         await death_of(deaths, tag)
+        await runtime.remove(tag)
         other = await running(runtime, cluster)
         cluster.set_container(name_of(other), {"terminated": ENDED})
 
