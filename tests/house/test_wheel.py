@@ -34,7 +34,7 @@ async def main():
     async with serving(Settings(data=Path(sys.argv[1]), port=0, runtime=Runtime.SIMULATED)) as server:
         page = await get(server.urls[0] + "/ui/")
         files = re.findall('/ui/static/[^"]*', page)
-        print("Overview" in page, [len(await get(server.urls[0] + it)) > 0 for it in files])
+        print("Overview" in page, [len(await get(server.urls[0] + name)) > 0 for name in files])
 
 asyncio.run(main())
 """

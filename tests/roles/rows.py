@@ -62,7 +62,7 @@ def _use(request: Callable[[Owned], Request]) -> Row:
     return Row(cells=USE, request=request)
 
 
-def _listed(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda it: it.job, **members) -> Row:
+def _listed(operation: str, kind: str = "fresh", *, cells: Cells = REACH, of=lambda owned: owned.job, **members) -> Row:
     """A list that contains the resource or does not."""
     return Row(cells=cells, request=lambda _: batch(operation, **members), kind=kind, revealed=of)
 
@@ -149,7 +149,7 @@ def _sagemaker_log(operation: str) -> Row:
     return _reach(lambda owned: logs(operation, logGroupName=group, logStreamNamePrefix=f"{owned.job}/"), "trained")
 
 
-def _search(queue: str, members, kind: str = "fresh", of=lambda it: it.job) -> Row:
+def _search(queue: str, members, kind: str = "fresh", of=lambda owned: owned.job) -> Row:
     return _reach(lambda _: _found({"jobQueues": [queue]} | members), kind, revealed=of)
 
 
