@@ -66,7 +66,7 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
     jobs = await parts.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
     policy = None if shown.queue.policy is None else parts.catalog.policies.get(shown.queue.policy)
     values = {
-        "it": shown,
+        "overview": shown,
         "queue": shown.queue,
         "views": await parts.views.listed(jobs, caller=caller),
         "since": dict(snapshot.jobs),
@@ -105,7 +105,7 @@ async def _order_page(parts: Parts, visit: Call[None], order: str) -> Page:
     shown = next((overview for overview in queues if overview.queue.name == name), None)
     if shown is None:
         raise NotFound(f"JobQueue {name} not found.")
-    values = {"it": shown, "queue": shown.queue, "order": order, "effect": EFFECTS[order]}
+    values = {"overview": shown, "queue": shown.queue, "order": order, "effect": EFFECTS[order]}
     return Page(template="queue_order.html", title=f"{order.capitalize()} queue {name}", values=values)
 
 
