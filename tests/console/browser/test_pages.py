@@ -79,9 +79,9 @@ ALL = PAGES | VARIANTS
 
 TRANSFERS = """() => {
   const navigation = performance.getEntriesByType("navigation"), resources = performance.getEntriesByType("resource");
-  return [...navigation, ...resources].map(it => it.transferSize);
+  return [...navigation, ...resources].map(resource => resource.transferSize);
 }"""
-IDS = "() => [...document.querySelectorAll('[id]')].map(it => it.id)"
+IDS = "() => [...document.querySelectorAll('[id]')].map(element => element.id)"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ BROKEN = r"""() => {
       const range = document.createRange();
       range.setStart(text, word.index);
       range.setEnd(text, word.index + word[0].length);
-      if (new Set([...range.getClientRects()].map(it => Math.round(it.top))).size > 1) broken.push(word[0]);
+      if (new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1) broken.push(word[0]);
     }
   }
   return broken;
