@@ -68,10 +68,10 @@ class StoreLost(StoreFailed):
 class Unreadable(StoreFailed):
     """Rows of the jobs table cannot be decoded."""
 
-    def __init__(self, orders: tuple[int, ...]) -> None:
-        super().__init__(f"the rows of {len(orders)} jobs cannot be read")
-        #: Column `order` of every undecodable row of the query, which read all its rows before it failed.
-        self.orders = orders
+    def __init__(self, sequences: tuple[int, ...]) -> None:
+        super().__init__(f"the rows of {len(sequences)} jobs cannot be read")
+        #: Column `sequence` of every undecodable row of the query, which read all its rows before it failed.
+        self.sequences = sequences
 
 
 class Conflict(StoreFailed):

@@ -134,7 +134,7 @@ async def list_jobs_by_consumable_resource(
     entries = jobs[: query.limit]
     answer: Answer = {"jobs": [job_to_wire(job, query.resource, request.arns) for job in entries]}
     return answer | (
-        {"nextToken": parts.tokens.make(token, str(entries[-1].order))} if len(jobs) > len(entries) else {}
+        {"nextToken": parts.tokens.make(token, str(entries[-1].sequence))} if len(jobs) > len(entries) else {}
     )
 
 

@@ -65,7 +65,7 @@ async def list_jobs(parts: Parts, request: BatchRequest, body: ListJobs) -> Answ
     before = SearchPosition(0, int(parts.tokens.read(token, body.nextToken))) if body.nextToken else None
     found = await parts.jobs.list(replace(query, limit=query.limit + 1, before=before), caller=request.caller)
     page = found[: query.limit]
-    return _page(parts, request, page, token=token, on=page[-1].order if len(found) > len(page) else None)
+    return _page(parts, request, page, token=token, on=page[-1].sequence if len(found) > len(page) else None)
 
 
 async def _list_nodes(parts: Parts, body: ListJobs, request: BatchRequest) -> Answer:

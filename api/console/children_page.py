@@ -81,7 +81,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts = _counts(runs)
     statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
-    before = None if query.before is None else SearchPosition(0, array.order + 1 + query.before)
+    before = None if query.before is None else SearchPosition(0, array.sequence + 1 + query.before)
     listed = await _listed(parts, array, statuses, limit=PER_PAGE + 1, before=before, caller=caller)
     children = listed[:PER_PAGE]
     values = {

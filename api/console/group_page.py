@@ -210,7 +210,7 @@ def sorted_rows(rows: Iterable[MemberRow], sort: str) -> list[MemberRow]:
 
 def _value(row: MemberRow, key: str) -> str | float | None:
     fixed: Mapping[str, Callable[[], str | float | None]] = {
-        "name": lambda: row.job.order,
+        "name": lambda: row.job.sequence,
         "state": lambda: row.job.status.value,
         "exit": lambda: row.exit_code,
         "ran": lambda: row.ran,

@@ -60,7 +60,7 @@ class JobSort(Struct, frozen=True, kw_only=True):
             case SortColumn.TOOK:
                 return -1 if job.started_at is None else ((job.stopped_at or now) - job.started_at).total_seconds()
             case SortColumn.CREATED:
-                return job.order
+                return job.sequence
 
 
 class SortPosition(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ def sorted_page(
     jobs: Iterable[Job], sort: JobSort, begin: SortPosition, limit: int
 ) -> tuple[Sequence[Job], SortPosition | None]:
     """The jobs of a page, and where the next one begins; None: it is the last one."""
-    keys = ((sort.value(job, begin.at), job.order, job) for job in jobs)
+    keys = ((sort.value(job, begin.at), job.sequence, job) for job in jobs)
     keyed = sorted(keys, key=lambda key: key[:2], reverse=sort.descending)
     if begin.after is not None:
         last = begin.after

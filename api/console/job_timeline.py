@@ -62,10 +62,10 @@ def last_dependency(job: Job, before: Iterable[Job], now: datetime) -> Job | Non
     if not runs and job.status not in FINISHED:
         unfinished = [each for each in before if each.status not in FINISHED]
         if unfinished:
-            return max(unfinished, key=lambda each: each.order)
+            return max(unfinished, key=lambda each: each.sequence)
     until = (runs[0].placed_at if runs else None) or job.stopped_at or now
     ended = [each for each in before if each.stopped_at is not None and each.stopped_at <= until]
-    return max(ended, key=lambda each: (each.stopped_at, each.order), default=None)
+    return max(ended, key=lambda each: (each.stopped_at, each.sequence), default=None)
 
 
 def path_picture(path: Sequence[Job], now: datetime) -> CriticalPath:

@@ -263,7 +263,7 @@ async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Jo
     while page.next is not None and len(children) <= MAX_JOBS:
         page = await parts.search.search(replace(query, before=page.next), caller=caller)
         children += page.jobs
-    return sorted(children, key=lambda child: child.order)
+    return sorted(children, key=lambda child: child.sequence)
 
 
 def _was_killed(job: Job, *, below: int) -> bool:

@@ -103,7 +103,7 @@ def selection_text(selection: JobSelection) -> str:
 
 def position_text(position: SearchPosition) -> str:
     """The position as it is stored in a page token."""
-    return f"{position.at},{position.order}"
+    return f"{position.at},{position.sequence}"
 
 
 def parse_position(text: str) -> SearchPosition:

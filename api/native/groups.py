@@ -62,7 +62,7 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
     shown, more = page[: body.max_results], len(page) > body.max_results
     return GroupsResponse(
         groups=tuple(map(group_answer, shown)),
-        next_token=parts.tokens.make(token, str(shown[-1].order)) if more else None,
+        next_token=parts.tokens.make(token, str(shown[-1].sequence)) if more else None,
     )
 
 

@@ -22,7 +22,7 @@ NO_DIRECTORY = "without a final checkpoint: the job has no checkpoint directory"
 
 
 Target = tuple[int, int]
-"""The `Job.order` of a selected job, and the index of the selected node or container: WHOLE for the job as a whole."""
+"""The `Job.sequence` of a selected job, and the index of its selected node or container: WHOLE for the whole job."""
 
 WHOLE = -1
 
@@ -32,7 +32,7 @@ class Candidates(Struct, frozen=True, kw_only=True):
 
     #: Ascending, each once.
     places: tuple[Target, ...]
-    #: The `Job.order` of all jobs that were inserted or updated since that read began, and perhaps of others.
+    #: The `Job.sequence` of all jobs that were inserted or updated since that read began, and perhaps of others.
     changed: AbstractSet[int]
 
 
@@ -61,12 +61,12 @@ class StopTarget(Struct, frozen=True, kw_only=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far an order was executed. The youngest job is stopped first, so orders descend."""
+    """How far an order was executed. The youngest job is stopped first, so the sequence descends."""
 
     #: `BulkStop.number`.
     bulk_stop: int
-    #: The `Job.order` of the job that was stopped last.
-    order: int
+    #: The `Job.sequence` of the job that was stopped last.
+    sequence: int
     #: The node or container that was stopped last; None: the job as a whole.
     part: int | None
     #: Whether all selected jobs have been stopped.
@@ -76,7 +76,7 @@ class Progress(Struct, frozen=True, kw_only=True):
 class Preview(Struct, frozen=True, kw_only=True):
     """A job that an order would select, for a dry run: as much of it as its outcome depends on."""
 
-    #: Its `Job.order`, and the selected node or container; None: the job as a whole.
+    #: Its `Job.sequence`, and the selected node or container; None: the job as a whole.
     place: tuple[int, int | None]
     job_id: JobId
     name: str

@@ -367,5 +367,5 @@ def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
 
 
 def untagged(before: Tags, keys: Collection[str]) -> Tags:
-    """The tags without those with these keys."""
+    """The tags, without those that have one of these keys."""
     return tuple((key, value) for key, value in before if key not in keys)

@@ -28,8 +28,8 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
     terms: GroupTerms
     #: Of the first job.
     owner: Owner
-    #: `Job.order` of the first job.
-    order: int
+    #: `Job.sequence` of the first job.
+    sequence: int
     created_at: datetime
     #: How many jobs have each status. An array counts as its children that exist.
     counts: StatusCounts = ()
@@ -126,7 +126,7 @@ class MemberChange(Struct, frozen=True, kw_only=True):
 def new_group(job: Job) -> Group:
     """The group that its first job creates."""
     assert job.spec.group is not None, f"{job.id} is in no group"
-    return Group(terms=job.spec.group, owner=job.spec.owner, order=job.order, created_at=job.created_at)
+    return Group(terms=job.spec.group, owner=job.spec.owner, sequence=job.sequence, created_at=job.created_at)
 
 
 def is_gated(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""A set of job orders stored as intervals, because one user's jobs mostly have consecutive orders. Pure."""
+"""A set of job sequences stored as intervals, because one user's jobs mostly have consecutive sequences. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -19,17 +19,17 @@ def merged(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 class IntervalSet:
-    """A set of orders. `runs`: intervals (first, last), both included, in any order; they may overlap."""
+    """A set of sequences. `runs`: intervals (first, last), both included, in any order; they may overlap."""
 
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
         few = list(merged(sorted(runs)))
         self._firsts = [first for first, _ in few]
         self._lasts = [last for _, last in few]
 
-    def __contains__(self, order: int) -> bool:
-        run = bisect_right(self._firsts, order) - 1
-        return run >= 0 and order <= self._lasts[run]
+    def __contains__(self, sequence: int) -> bool:
+        run = bisect_right(self._firsts, sequence) - 1
+        return run >= 0 and sequence <= self._lasts[run]
 
-    def end(self, order: int) -> int:
-        """The last order of the interval that contains `order`; `order` itself if none does."""
-        return self._lasts[bisect_right(self._firsts, order) - 1] if order in self else order
+    def end(self, sequence: int) -> int:
+        """The last sequence of the interval that contains `sequence`; `sequence` itself if none does."""
+        return self._lasts[bisect_right(self._firsts, sequence) - 1] if sequence in self else sequence

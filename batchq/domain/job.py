@@ -286,7 +286,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: JobId
     #: Its position in the order of submission: unique, ascending.
-    order: int
+    sequence: int
     #: Stored once for an array and its children.
     spec: JobSpec
     created_at: datetime

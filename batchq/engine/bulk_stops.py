@@ -60,7 +60,7 @@ class BulkStops:
         self._receivers: dict[int, OutcomeReceiver] = {}
         #: Whether `targets` must be read again by `prepare`.
         self._targets_outdated = False
-        #: The `Job.order` of all targets that are not stopped yet, and of their children.
+        #: The `Job.sequence` of all targets that are not stopped yet, and of their children.
         self.targets = NO_TARGETS
 
     @property
@@ -105,9 +105,9 @@ class BulkStops:
                 page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(target.job for target in page)
                 unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop, target) for target in page)
-                order, part = (page[-1].job.order, page[-1].part) if page else (-1, None)
+                sequence, part = (page[-1].job.sequence, page[-1].part) if page else (-1, None)
                 over = len(page) < most
-                unit.progress.append(Progress(bulk_stop=bulk_stop.number, order=order, part=part, complete=over))
+                unit.progress.append(Progress(bulk_stop=bulk_stop.number, sequence=sequence, part=part, complete=over))
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
@@ -203,7 +203,7 @@ class CandidateReader:
 
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
-        #: For each read in use, the orders of the jobs that changed since it began.
+        #: For each read in use, the sequences of the jobs that changed since it began.
         self._reads: list[ref[_ChangedOrders]] = []
         self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
@@ -211,10 +211,10 @@ class CandidateReader:
         """Record the changed jobs after a commit, even if it is not known whether the commit was saved."""
         if self._reads:
             self._reads = [reference for reference in self._reads if reference() is not None]
-            orders = {job.order for jobs in (changes.inserted, changes.updated) for job in jobs}
+            sequences = {job.sequence for jobs in (changes.inserted, changes.updated) for job in jobs}
             for read in [reference() for reference in self._reads]:
                 if read is not None:
-                    read.update(orders)
+                    read.update(sequences)
 
     def after_earlier_of(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """Wait for the same user's earlier bulk stops. Entering it raises Throttled."""

@@ -280,7 +280,7 @@ class Engine:
         Raises Throttled and StoreFailed.
         """
         outcomes: asyncio.Queue[tuple[JobOutcome, ...] | None] = asyncio.Queue()
-        report, as_of = outcome_receiver(outcomes), self.loop.state.next_order
+        report, as_of = outcome_receiver(outcomes), self.loop.state.next_sequence
         async with self.loop.candidate_reader.after_earlier_of(caller):
             try:
                 await self._begin_bulk_stop(request, selection, as_of=as_of, report=report, final=False, caller=caller)

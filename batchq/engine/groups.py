@@ -119,7 +119,7 @@ class Groups:
         """The group as last saved, or as its first job creates it."""
         if group_id in self._known:
             return self._known[group_id]
-        first = min((change.after for change in changes if change.after is not None), key=attrgetter("order"))
+        first = min((change.after for change in changes if change.after is not None), key=attrgetter("sequence"))
         return new_group(first)
 
     async def _release(self, unit: UnitOfWork, group_id: GroupId, changes: Iterable[MemberChange]) -> None:
@@ -141,7 +141,7 @@ class Groups:
             unit.apply_parent_order, sorted(known)
         )  # an order of its array comes before the release of a child
         waiting = [job for job in current if job is not None and _is_waiting_in(job, group_id)]
-        for job in sorted(waiting, key=attrgetter("order"))[:most]:
+        for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
             unit.groups.due.add(group_id)
@@ -156,7 +156,7 @@ class Groups:
             return {}
         newest = dict(await self._store.reruns([job.spec.rerun_of for job in again if job.spec.rerun_of is not None]))
         found: dict[GroupId, list[MemberChange]] = {}
-        for job in sorted(again, key=attrgetter("order")):
+        for job in sorted(again, key=attrgetter("sequence")):
             assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
             assert job.spec.group is not None, f"{job.id} is in no group"
             earlier = await self._job(unit, newest.get(job.spec.rerun_of, job.spec.rerun_of))
@@ -198,7 +198,7 @@ def _is_waiting_in(job: Job, group_id: GroupId) -> bool:
 def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[MemberChange]) -> None:
     """Add the entry about the end of the group to the history of the job that ended last."""
     ended_jobs = (job for change in changes if (job := change.after) is not None and job.status in FINISHED)
-    last = max(ended_jobs, key=attrgetter("order"))
+    last = max(ended_jobs, key=attrgetter("sequence"))
     ended = GroupEnd(
         group_id=group.terms.id,
         name=group.terms.name,

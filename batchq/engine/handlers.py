@@ -150,8 +150,10 @@ class MessageHandler:
             _check_dependencies(unit, message.spec, message.caller)
         self._budgets.admit(unit, message.spec)
         spec = self._admit(unit, message.spec)
-        job = Job(id=message.job_id, order=self._state.next_order, spec=spec, created_at=unit.now, tags=message.tags)
-        self._state.next_order += 1 + (message.spec.array_size or 0)
+        job = Job(
+            id=message.job_id, sequence=self._state.next_sequence, spec=spec, created_at=unit.now, tags=message.tags
+        )
+        self._state.next_sequence += 1 + (message.spec.array_size or 0)
         unit.insert(job, message.key)
 
     def _check_queue(self, name: QueueName, caller: Caller) -> None:

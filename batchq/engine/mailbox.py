@@ -133,7 +133,7 @@ class BulkStopRequest(Struct, frozen=True, kw_only=True):
     #: Its kind is CANCEL or TERMINATE.
     request: StopRequest
     selection: JobSelection
-    #: `Job.order` of the next job at the time of the request.
+    #: `Job.sequence` of the next job at the time of the request.
     as_of: int
     #: Called repeatedly with the outcomes of some jobs, and with None at the end.
     report: Callable[[tuple[JobOutcome, ...] | None], None]

@@ -74,7 +74,7 @@ async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     found = await store.dependents(first.ended, after=first.after, limit=unit.dependents_left)
     unit.load(found)
     if len(found) == unit.dependents_left:
-        unit.unresolved.appendleft(PendingDependents(ended=first.ended, after=found[-1].order))
+        unit.unresolved.appendleft(PendingDependents(ended=first.ended, after=found[-1].sequence))
     unit.dependents_left -= len(found) + READ_COST
     return [job.id for job in found]
 
@@ -96,7 +96,7 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
     if named:
         await _load(unit, store, named)
     known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
-    for job in sorted(jobs, key=attrgetter("order")):
+    for job in sorted(jobs, key=attrgetter("sequence")):
         if job.status is not Status.RUNNABLE:
             unit.step(job.id, _gated(unit, job, evaluate_dependencies(job, known)))
 
@@ -159,7 +159,7 @@ class ArrayCoordinator:
         unit.load(self._unfinished.values())
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
-        """The `Job.order` of the children that must not start: an order of their array is still to be applied."""
+        """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
         ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}
         if not ids:
             return NO_CHILDREN
@@ -169,7 +169,7 @@ class ArrayCoordinator:
 
     def has_spawning_array(self, before: int) -> bool:
         """Whether an array with an order below `before` still has children to spawn."""
-        return any(job.order < before and arrays.spawning(job) for job in self._unfinished.values())
+        return any(job.sequence < before and arrays.spawning(job) for job in self._unfinished.values())
 
     async def spawn_and_order(self, unit: UnitOfWork, store: JobStore) -> None:
         """Spawn children and apply orders for the arrays that had work before this unit of work.
@@ -186,7 +186,7 @@ class ArrayCoordinator:
         """The arrays among `parents` with work to do, as the unit of work leaves them, oldest first."""
         self.load_into(unit)
         jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
-        return sorted(jobs, key=lambda job: job.order)
+        return sorted(jobs, key=lambda job: job.sequence)
 
 
 def _spawn(unit: UnitOfWork, parent: Job, limit: int) -> int:

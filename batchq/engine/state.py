@@ -48,8 +48,8 @@ class EngineState:
         self.survey_is_complete = False
         #: Whether the catalog or the machines have changed since the last placement pass.
         self.catalog_changed = False
-        #: `Job.order` of the next submitted job.
-        self.next_order = 0
+        #: `Job.sequence` of the next submitted job.
+        self.next_sequence = 0
         #: The numbers of unfinished jobs, as last saved.
         self.counts = JobCounts({})
         #: The earliest time that a server of the machine's present boot can have stored; None: not known.
@@ -75,9 +75,9 @@ class EngineState:
         Called before the first unit of work, and whenever memory may differ from the store.
         """
         self.active = {job.id: job for job in await store.active() if not is_damaged(job)}
-        self.next_order = await store.last_order() + 1
+        self.next_sequence = await store.last_sequence() + 1
         self.counts = JobCounts(await store.unfinished_counts())
-        self.idempotency.load(now, empty=self.next_order == 0)
+        self.idempotency.load(now, empty=self.next_sequence == 0)
         self.safe_mode.restoration = await store.restoration()
         self.engine_check.known_id = await store.engine_id()
         self.sightings.load(await store.last_survey())

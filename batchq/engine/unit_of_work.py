@@ -48,7 +48,7 @@ class PendingDependents(Struct, frozen=True, kw_only=True):
     """Ended jobs, or arrays with new children, whose stored dependents are still to be evaluated."""
 
     ended: tuple[JobId, ...]
-    #: The `Job.order` of the last dependent that was evaluated; -1: none yet.
+    #: The `Job.sequence` of the last dependent that was evaluated; -1: none yet.
     after: int = -1
 
 
@@ -103,7 +103,7 @@ class UnitOfWork:
         self.now = now
         #: Each effect with the job as changed by the event; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
-        #: By queue, the lowest `Job.order` of the jobs that entered or left RUNNABLE in it.
+        #: By queue, the lowest `Job.sequence` of the jobs that entered or left RUNNABLE in it.
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
         self.deferred: list[Message] = []
@@ -338,7 +338,9 @@ class UnitOfWork:
         These are the jobs of the commits in between and of this unit of work.
         """
         own = (
-            {job.order for jobs in (self._inserted, self._updated) for job in jobs.values()} if self.bulk_stops else ()
+            {job.sequence for jobs in (self._inserted, self._updated) for job in jobs.values()}
+            if self.bulk_stops
+            else ()
         )
         return tuple(
             (bulk_stop.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
@@ -380,7 +382,7 @@ class UnitOfWork:
             self._record_queue_change(after)
 
     def _record_queue_change(self, job: Job) -> None:
-        self.changed_queues[job.spec.queue] = min(job.order, self.changed_queues.get(job.spec.queue, job.order))
+        self.changed_queues[job.spec.queue] = min(job.sequence, self.changed_queues.get(job.spec.queue, job.sequence))
 
 
 def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:

@@ -66,11 +66,11 @@ class NeedQuery(Struct, frozen=True, kw_only=True):
     #: A job name in any case; a trailing `*` matches any rest; None: every name.
     name: str | None = None
     limit: int
-    #: Only jobs with an `order` below this; None: from the newest.
+    #: Only jobs with a `sequence` below this; None: from the newest.
     before: int | None = None
     #: Only jobs of these owners; None: of all owners.
     visibility: Visibility | None = None
-    #: `order` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
+    #: `sequence` values of arrays that an order has ended: while they are PENDING they count as FAILED. Decision 0027.
     ended_arrays: frozenset[int] = frozenset()
 
 

@@ -19,7 +19,7 @@ class GroupQuery(Struct, frozen=True, kw_only=True):
     name: str | None = None
     #: Only groups that are unfinished, or ended at this time or later; None: all.
     since: datetime | None = None
-    #: Only groups whose first job has a smaller `Job.order`; None: from the newest.
+    #: Only groups whose first job has a smaller `Job.sequence`; None: from the newest.
     before: int | None = None
     limit: int = 100
     #: Only groups of these owners; None: of all owners.
@@ -36,4 +36,4 @@ class GroupStore(Protocol):
         """The groups that match, by their first job, the newest first."""
 
     async def waiting_members(self, group: GroupId, limit: int) -> tuple[Job, ...]:
-        """The first PENDING jobs of the group, by `order`, that are not held and whose dependencies SUCCEEDED."""
+        """The first PENDING jobs of the group, by `sequence`, that are not held and whose dependencies SUCCEEDED."""

@@ -18,7 +18,7 @@ from batchq.domain.job_selection import JobSelection
 class SearchOrder(StrEnum):
     """The order of the found jobs. Both are descending."""
 
-    #: By submission (`Job.order`), the last submitted job first.
+    #: By submission (`Job.sequence`), the last submitted job first.
     CREATED = "CREATED"
     #: By end, the last ended job first. Only finished jobs match.
     ENDED = "ENDED"
@@ -29,8 +29,8 @@ class SearchPosition(NamedTuple):
 
     #: When the job ended, in microseconds since the epoch; 0 in a search by submission.
     at: int
-    #: `Job.order`.
-    order: int
+    #: `Job.sequence`.
+    sequence: int
 
 
 class PageQuery(Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class PageQuery(Struct, frozen=True, kw_only=True):
     limit: int
     #: Only jobs with a smaller sort key; None: from the newest.
     before: SearchPosition | None = None
-    #: When each array that an order has ended did end, by `Job.order`: a PENDING one counts as FAILED. Decision 0027.
+    #: By `Job.sequence`, when each array ended that an order has ended: a PENDING one counts as FAILED. Decision 0027.
     ended_arrays: Mapping[int, datetime] = field(default_factory=dict)
-    #: `Job.order` of each array with a pending order: its queued children count as FAILED. Decision 0027.
+    #: `Job.sequence` of each array with a pending order: its queued children count as FAILED. Decision 0027.
     stopped_arrays: frozenset[int] = frozenset()
 
 

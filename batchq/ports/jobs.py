@@ -76,13 +76,13 @@ class BulkStopStore(Protocol):
         """The bulk stops that are not complete, oldest first."""
 
     async def target_ranges(self, number: int) -> Sequence[tuple[int, int]]:
-        """The `Job.order` of all targets of the bulk stop `number` that are not stopped yet, and of their children.
+        """The `Job.sequence` of all targets of the bulk stop `number` that are not stopped yet, and of their children.
 
         The result is disjoint intervals. Each is (first, last), both included; adjacent intervals are merged.
         """
 
     async def next_targets(self, number: int, limit: int) -> tuple[StopTarget, ...]:
-        """The next targets of the bulk stop `number`: at most `limit`, by order and node, highest first."""
+        """The next targets of the bulk stop `number`: at most `limit`, by sequence and node, highest first."""
 
     async def candidates(self, selection: JobSelection) -> tuple[Target, ...]:
         """The jobs that `selection` matches now, ascending, for `Changes.candidates`. Does not wait for commits."""
@@ -90,7 +90,7 @@ class BulkStopStore(Protocol):
     async def preview(
         self, selection: JobSelection, limit: int, after: tuple[int, int | None] | None = None
     ) -> tuple[Preview, ...]:
-        """The jobs that `selection` matches now, by order and node: the first `limit` after `after`. Read-only."""
+        """The jobs that `selection` matches now, by sequence and node: the first `limit` after `after`. Read-only."""
 
 
 #: The creation time and the name of a log stream: the sort key of a list by age.
@@ -127,8 +127,8 @@ class Finished(NamedTuple):
 
     #: When the job ended, in microseconds since the epoch.
     at: int
-    #: `Job.order`.
-    order: int
+    #: `Job.sequence`.
+    sequence: int
 
 
 class Pruned(Struct, frozen=True, kw_only=True):
@@ -233,7 +233,7 @@ class JobStore(
         """Every job that is STARTING or RUNNING."""
 
     async def dependents(self, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None) -> tuple[Job, ...]:
-        """SUBMITTED and PENDING jobs that depend on one of these, by `order`: the first `limit` above `after`.
+        """SUBMITTED and PENDING jobs that depend on one of these, by `sequence`: the first `limit` above `after`.
 
         `limit` None: all of them.
         """
@@ -271,8 +271,8 @@ class JobStore(
     async def submissions(self, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
         """The job that each of these requests created; unknown keys are omitted."""
 
-    async def last_order(self) -> int:
-        """The highest `order` in use; -1 before the first job. An array takes the orders of all its children."""
+    async def last_sequence(self) -> int:
+        """The highest `sequence` in use; -1 before the first job. An array takes the sequences of all its children."""
 
     async def child_runs(self, parent: JobId) -> tuple[ChildRun, ...]:
         """The stored statuses of an array's children, by index; empty if the job is not an array."""

@@ -11,7 +11,7 @@ from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.scheduling.capacity import Candidate
 
-Rank = tuple[int, int]  # (priority, Job.order)
+Rank = tuple[int, int]  # (priority, Job.sequence)
 
 Names = frozenset[AccountName]
 
@@ -23,8 +23,8 @@ class WaitingJob(Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     queue: QueueName
-    #: `Job.order`.
-    order: int
+    #: `Job.sequence`.
+    sequence: int
     #: The share identifier; None in a queue without a fair-share policy.
     share: str | None = None
     #: AWS's schedulingPriority, which decides within a share.
@@ -40,7 +40,7 @@ class QueueReader(Protocol):
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
-        """The first `limit` RUNNABLE jobs of a queue above `after`, by `order`.
+        """The first `limit` RUNNABLE jobs of a queue above `after`, by `sequence`.
 
         Jobs of the accounts in `excluding` are skipped without being read.
         """
@@ -48,7 +48,7 @@ class QueueReader(Protocol):
     async def runnable_in_share(
         self, queue: QueueName, share: str, limit: int, after: Rank | None = None, *, excluding: Names = NONE
     ) -> tuple[Candidate, ...]:
-        """The first `limit` RUNNABLE jobs of a share after `after`, by priority, highest first, then by `order`.
+        """The first `limit` RUNNABLE jobs of a share after `after`, by priority, highest first, then by `sequence`.
 
         `excluding`: as in `runnable`.
         """
@@ -61,7 +61,7 @@ class QueueStore(QueueReader, Protocol):
     """Reads of all jobs that wait: those of `QueueReader`, unschedulable jobs, and counts for quotas."""
 
     async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
-        """The first `limit` unschedulable RUNNABLE jobs above `after`, by `order`."""
+        """The first `limit` unschedulable RUNNABLE jobs above `after`, by `sequence`."""
 
     async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
         """The place of each job in its queue or, in a fair-share queue, in its share.

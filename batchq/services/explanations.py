@@ -115,7 +115,7 @@ def _waiting(job: Job) -> WaitingJob:
     return WaitingJob(
         job_id=job.id,
         queue=job.spec.queue,
-        order=job.order,
+        sequence=job.sequence,
         share=job.spec.share_identifier,
         priority=job.spec.scheduling_priority or 0,
     )

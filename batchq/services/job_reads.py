@@ -149,7 +149,7 @@ class PendingOrdersView:
 
 
 def _with_pending(query: PageQuery, pending: PendingArrayOrders) -> PageQuery:
-    stopped = frozenset(job.order for job in pending.parents.values())
+    stopped = frozenset(job.sequence for job in pending.parents.values())
     return replace(query, ended_arrays=pending.ends, stopped_arrays=stopped)
 
 

@@ -134,4 +134,4 @@ def _parsed(text: str) -> Position:
 
 
 def _start(job: Job) -> tuple[datetime, int]:
-    return job.started_at or NOT_STARTED, job.order
+    return job.started_at or NOT_STARTED, job.sequence

@@ -247,12 +247,12 @@ def engine_state(health: Health) -> tuple[ServerState, str]:
 def longest_running(jobs: Collection[Job], visible: Callable[[Job], bool]) -> tuple[Job, ...]:
     """The visible running jobs that started first, the first one first."""
     running = [job for job in jobs if job.status is Status.RUNNING and job.started_at is not None and visible(job)]
-    return tuple(sorted(running, key=lambda job: (job.started_at, job.order))[:LONGEST_RUNNING])
+    return tuple(sorted(running, key=lambda job: (job.started_at, job.sequence))[:LONGEST_RUNNING])
 
 
 def _began(job: Job) -> tuple[datetime, int]:
     run = job.attempt
-    return (run and (run.placed_at or run.started_at)) or job.created_at, job.order
+    return (run and (run.placed_at or run.started_at)) or job.created_at, job.sequence
 
 
 def _sees(caller: Caller, group: JobGroup) -> bool:

@@ -283,18 +283,18 @@ def _job(state: str, spec: str | None, status: str, candidate: rows.CandidateRow
     if spec is None:
         raise ValueError("its specification is missing")
     read, found = rows.job(state, spec), rows.candidate_of_row(candidate)
-    if (read.id, read.order, read.status) != (found.job_id, found.order, status):
-        raise ValueError(f"its columns are those of {found.job_id}, {found.order}, {status}")
+    if (read.id, read.sequence, read.status) != (found.job_id, found.sequence, status):
+        raise ValueError(f"its columns are those of {found.job_id}, {found.sequence}, {status}")
 
 
 def _history(connection: Connection) -> Iterator[str]:
     """Check the history entries, in pages that correspond to pages of jobs."""
     after = -1
-    while orders := [row[0] for row in _page(connection, "jobs_by_page", after)]:
-        parameters = {"after": after, "last": orders[-1]}
+    while sequences := [row[0] for row in _page(connection, "jobs_by_page", after)]:
+        parameters = {"after": after, "last": sequences[-1]}
         for _, job_id, value in connection.execute(SQL["history_by_page"], parameters).fetchall():
             yield from _unreadable(f"the history of job {job_id}", rows.history_entry_of_row, job_id, value)
-        after = orders[-1]
+        after = sequences[-1]
 
 
 def _streams(connection: Connection) -> Iterator[str]:

@@ -27,7 +27,7 @@ from batchq.store.statements import load_statements
 SQL = load_statements("bulk_stops.sql")
 
 BULK_STOP = Decoder(BulkStop)
-ALL_TARGETS = {"ord": -1, "node": WHOLE}  # deletes all targets: those from this order and node on
+ALL_TARGETS = {"sequence": -1, "node": WHOLE}  # deletes all targets: those from this sequence and node on
 
 Connection = sqlite3.Connection
 #: A condition and its parameters.
@@ -95,13 +95,13 @@ def _insert_bulk_stop(
         unchanged = [place for place in candidates.places if place[0] not in candidates.changed]
         connection.execute(SQL["insert_targets"], {"bulk_stop": bulk_stop.number, "places": json.dumps(unchanged)})
     chosen, parameters = select_targets(selection, None if candidates is None else candidates.changed)
-    statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, ord, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
+    statement = f"INSERT OR IGNORE INTO bulk_stop_targets (bulk_stop, sequence, node) SELECT ?, * FROM ({chosen})"  # noqa: S608 - text of this module only
     connection.execute(statement, [bulk_stop.number, *parameters])
 
 
 def _delete_stopped(connection: Connection, progress: Progress) -> None:
     """Delete the targets that are stopped. A complete bulk stop is deleted, because its number may be used again."""
-    parameters = {"bulk_stop": progress.bulk_stop, "ord": progress.order, "node": _stored_part(progress.part)}
+    parameters = {"bulk_stop": progress.bulk_stop, "sequence": progress.sequence, "node": _stored_part(progress.part)}
     if progress.complete:
         parameters |= ALL_TARGETS
         connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.bulk_stop})
@@ -120,7 +120,7 @@ def target_ranges(connection: Connection, number: int) -> tuple[tuple[int, int],
 def next_targets(connection: Connection, number: int, limit: int) -> tuple[StopTarget, ...]:
     found = connection.execute(SQL["next_targets"], {"bulk_stop": number, "limit": limit})
     return job_reads.decode_rows(
-        found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), part=_part_or_none(row[0])), order=1
+        found, lambda row: StopTarget(job=rows.job_of_row(row[1:]), part=_part_or_none(row[0])), sequence=1
     )
 
 
@@ -139,7 +139,7 @@ def preview(
     place = (-1, WHOLE) if after is None else (after[0], _stored_part(after[1]))
     return tuple(
         Preview(
-            place=(order, _part_or_none(node)),
+            place=(sequence, _part_or_none(node)),
             job_id=JobId(job_id),
             name=name or "",
             status=Status(status),
@@ -147,7 +147,7 @@ def preview(
             children=children,
             stop_orders=rows.stop_orders(orders),
         )
-        for order, node, job_id, name, status, has_children, children, orders in connection.execute(
+        for sequence, node, job_id, name, status, has_children, children, orders in connection.execute(
             statement, [*parameters, *place, limit]
         )
     )
@@ -169,15 +169,15 @@ def _part_or_none(part: int) -> int | None:
 
 
 def select_targets(selection: JobSelection, among: Collection[int] | None = None) -> Part:
-    """A SELECT of the order and the node of each target; some may occur twice.
+    """A SELECT of the sequence and the node of each target; some may occur twice.
 
-    `among`: only jobs with these orders; the cost then grows with their number, not with the number of stored jobs.
+    `among`: only jobs with these sequences; the cost then grows with their number, not with the number of stored jobs.
     """
     parts = list(_conditions(selection))
     where = " AND ".join(condition for condition, _ in parts)
     parameters = [value for _, values in parts for value in values]
     sources = _sources(selection) if among is None else _sources_among(selection, among)
-    rows_of = (f"SELECT jobs.ord, {node} AS node FROM {source} AND {where}" for node, source, _ in sources)  # noqa: S608 - text of this module only
+    rows_of = (f"SELECT jobs.sequence, {node} AS node FROM {source} AND {where}" for node, source, _ in sources)  # noqa: S608 - text of this module only
     return " UNION ALL ".join(rows_of), [value for _, _, values in sources for value in (*values, *parameters)]
 
 
@@ -187,7 +187,11 @@ def _sources(selection: JobSelection) -> list[Source]:
         named = _json_of_members(selection.ids)
         own = ("named.node", f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE TRUE", [named])
         arrays = f"{_NAMED} CROSS JOIN jobs AS array ON array.id = named.id"
-        children = (str(WHOLE), f"{arrays} CROSS JOIN jobs ON jobs.parent_ord = array.ord WHERE TRUE", [named])
+        children = (
+            str(WHOLE),
+            f"{arrays} CROSS JOIN jobs ON jobs.parent_sequence = array.sequence WHERE TRUE",
+            [named],
+        )
         return [own, children] if selection.compares_children else [own]
     if selection.groups is not None:
         groups = rows.json_texts(selection.groups)
@@ -205,18 +209,18 @@ def _sources(selection: JobSelection) -> list[Source]:
     return [own, (str(WHOLE), f"{others} WHERE {where}", [user, rows.json_texts(accounts)])]
 
 
-def _sources_among(selection: JobSelection, orders: Collection[int]) -> list[Source]:
-    among = json.dumps(sorted(orders))
-    found = "json_each(?) AS among CROSS JOIN jobs ON jobs.ord = among.value"
+def _sources_among(selection: JobSelection, sequences: Collection[int]) -> list[Source]:
+    among = json.dumps(sorted(sequences))
+    found = "json_each(?) AS among CROSS JOIN jobs ON jobs.sequence = among.value"
     if selection.ids is None:
         return [(str(WHOLE), f"{found} WHERE TRUE", [among])]
     named = _json_of_members(selection.ids)
     own = (
         "named.node",
-        f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.ord IN (SELECT value FROM json_each(?))",  # noqa: S608 - text of this module only
+        f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.sequence IN (SELECT value FROM json_each(?))",  # noqa: S608 - text of this module only
         [named, among],
     )
-    arrays = f"{found} CROSS JOIN jobs AS array ON array.ord = jobs.parent_ord"
+    arrays = f"{found} CROSS JOIN jobs AS array ON array.sequence = jobs.parent_sequence"
     ids = "SELECT json_extract(value, '$[0]') FROM json_each(?)"
     children = (str(WHOLE), f"{arrays} WHERE array.id IN ({ids})", [among, named])
     return [own, children] if selection.compares_children else [own]

@@ -55,7 +55,7 @@ def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
 def _readable_jobs(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
     """The readable jobs. A damaged row is left as it is; it is quarantined when the engine reads it."""
     for order in orders:
-        for row in connection.execute(job_reads.SQL["jobs_by_order"], {"orders": f"[{order}]"}).fetchall():
+        for row in connection.execute(job_reads.SQL["jobs_by_sequence"], {"orders": f"[{order}]"}).fetchall():
             try:
                 yield rows.job_of_row(row)
             except rows.DECODE_ERRORS:
@@ -65,7 +65,7 @@ def _readable_jobs(connection: Connection, orders: Sequence[int]) -> Iterator[Jo
 def _row(job: Job) -> Row:
     """The changed columns. The version stays the same, because no server has read the job yet."""
     return {
-        "ord": job.order,
+        "sequence": job.sequence,
         "state": rows.state_row(job, version=job.version)["state"],
         "created_at": milliseconds(job.created_at),
     }

@@ -18,18 +18,20 @@ NUMBERS_SKIPPED = 10**9
 Connection = sqlite3.Connection
 
 
-def insert_entries(connection: Connection, entries: Sequence[HistoryEntry], orders: Mapping[JobId, int]) -> int | None:
+def insert_entries(
+    connection: Connection, entries: Sequence[HistoryEntry], sequences: Mapping[JobId, int]
+) -> int | None:
     """Insert entries in their order; those of deleted jobs are dropped. Returns the number of the first one, or None.
 
-    The numbers of the others follow. `orders`: the `Job.order` of jobs that the caller knows.
+    The numbers of the others follow. `sequences`: the `Job.sequence` of jobs that the caller knows.
     """
     if not entries:
         return None
-    known = {**_orders(connection, {entry.job_id for entry in entries} - orders.keys()), **orders}
+    known = {**_sequences(connection, {entry.job_id for entry in entries} - sequences.keys()), **sequences}
     saved = [entry for entry in entries if entry.job_id in known]
     first = feed_ends(connection).last + 1
     new: list[Row] = [
-        {"number": number, "ord": known[entry.job_id], "value": rows.moment_value(entry)}
+        {"number": number, "sequence": known[entry.job_id], "value": rows.moment_value(entry)}
         for number, entry in enumerate(saved, first)
     ]
     execute_each(connection, SQL["insert"], new)
@@ -62,9 +64,9 @@ def feed_ends(connection: Connection) -> FeedEnds:
     return FeedEnds(last=max(newest or 0, forgotten or 0), forgotten_through=forgotten or 0)
 
 
-def delete_entries(connection: Connection, orders: Iterable[int]) -> None:
+def delete_entries(connection: Connection, sequences: Iterable[int]) -> None:
     """Delete the entries of these jobs, and record the highest number that was deleted."""
-    deleted = [{"ord": order} for order in orders]
+    deleted = [{"sequence": sequence} for sequence in sequences]
     highest = [connection.execute(SQL["highest_of_job"], document).fetchone()[0] for document in deleted]
     forgotten = max((value for value in highest if value is not None), default=None)
     if forgotten is not None:
@@ -81,12 +83,12 @@ def skip_numbers(connection: Connection) -> None:
     connection.execute(SQL["put_forgotten_through"], {"number": last + NUMBERS_SKIPPED})
 
 
-def _orders(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, int]:
+def _sequences(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, int]:
     stored = {rows.text(job_id): job_id for job_id in ids}
     if not stored:
         return {}
     found = connection.execute(SQL["orders_of_jobs"], {"ids": json.dumps(list(stored))})
-    return {stored[job_id]: order for job_id, order in found}
+    return {stored[job_id]: sequence for job_id, sequence in found}
 
 
 def _filters(wanted: FeedFilter) -> dict[str, str | None]:

@@ -37,7 +37,7 @@ Implied = frozenset[frozenset[str]]
 #: The columns of the table that conditions read.
 COLUMNS = frozenset(
     {
-        "ord",
+        "sequence",
         "id",
         "queue",
         "status",
@@ -49,7 +49,7 @@ COLUMNS = frozenset(
         "definition",
         "revision",
         "share_identifier",
-        "parent_ord",
+        "parent_sequence",
         "passed_over",
         "group_id",
     }
@@ -70,7 +70,7 @@ class IndexRange(Struct, frozen=True, kw_only=True):
     implied: Implied = frozenset()
     #: The cost of one of its rows, in rows of an index.
     cost: int = 1
-    #: Whether it is sorted by end; else by order.
+    #: Whether it is sorted by end; else by sequence.
     by_end: bool = False
 
 
@@ -123,7 +123,7 @@ def stretches(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
         return found
     lowest = {"lowest": _first_created(connection, query.selection.created_after)}
     return [
-        replace(stretch, where=f"{stretch.where} AND ord >= :lowest", parameters=stretch.parameters | lowest)
+        replace(stretch, where=f"{stretch.where} AND sequence >= :lowest", parameters=stretch.parameters | lowest)
         for stretch in found
     ]
 
@@ -140,9 +140,9 @@ def _with_prefix(prefix: str, *, children: bool) -> IndexRange:
 
 
 def _children_of(connection: Connection, parent: JobId) -> IndexRange:
-    orders = job_reads.orders_of_children(connection, parent)
-    parameters: dict[str, Value] = {"first": orders.start, "last": orders.stop - 1}
-    where = "jobs.ord BETWEEN :first AND :last"
+    sequences = job_reads.sequences_of_children(connection, parent)
+    parameters: dict[str, Value] = {"first": sequences.start, "last": sequences.stop - 1}
+    where = "jobs.sequence BETWEEN :first AND :last"
     return IndexRange(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
 
 
@@ -156,15 +156,15 @@ def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:
     columns = _columns(query.selection)
     if columns is None or len(columns) > MAX_STRETCHES:
         return None
-    orders = sorted(query.ended_arrays)
+    sequences = sorted(query.ended_arrays)
     for column, value in columns:
         parameters = {"value": value, "limit": MAX_COUNTED}
         count, found = connection.execute(SQL[f"finished_of_{column}"], parameters).fetchone()
-        orders += json.loads(found)
-        if count == MAX_COUNTED or len(orders) > MAX_SORTED:
+        sequences += json.loads(found)
+        if count == MAX_COUNTED or len(sequences) > MAX_SORTED:
             return None
-    where = "jobs.ord IN (SELECT value FROM json_each(:orders))"
-    return IndexRange(source="jobs", where=where, parameters={"orders": json.dumps(orders)})
+    where = "jobs.sequence IN (SELECT value FROM json_each(:sequences))"
+    return IndexRange(source="jobs", where=where, parameters={"sequences": json.dumps(sequences)})
 
 
 # --------------------------------------------------------------------------------------------------------- by index
@@ -172,12 +172,12 @@ def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:
 
 def _by_end(query: PageQuery) -> IndexRange:
     statuses = effective_statuses(query)
-    implied = {frozenset({"parent_ord"})} | ({frozenset({"status"})} if statuses == FINISHED else set())
+    implied = {frozenset({"parent_sequence"})} | ({frozenset({"status"})} if statuses == FINISHED else set())
     parameters: dict[str, Value] = {}
-    where, index = "jobs.finished_at IS NOT NULL AND jobs.parent_ord IS NULL", "jobs_finished"
-    columns = frozenset({"finished_at", "ord"})
+    where, index = "jobs.finished_at IS NOT NULL AND jobs.parent_sequence IS NULL", "jobs_finished"
+    columns = frozenset({"finished_at", "sequence"})
     if statuses == {Status.FAILED}:
-        where, index = "jobs.status = 'FAILED' AND jobs.parent_ord IS NULL", "jobs_failed"
+        where, index = "jobs.status = 'FAILED' AND jobs.parent_sequence IS NULL", "jobs_failed"
         columns |= {"owner", "account", "queue", "name", "definition", "revision"}
         implied.add(frozenset({"status"}))
     if query.selection.ended_after is not None:
@@ -197,14 +197,14 @@ def _active(status: Status) -> IndexRange:
     """Jobs and children with an attempt under way."""
     where = "status IN ('STARTING', 'RUNNING') AND status = :status"  # the first is that of the partial index
     parameters: dict[str, Value] = {"status": status.value}
-    columns = frozenset({"status", "ord"})
+    columns = frozenset({"status", "sequence"})
     return IndexRange(source="jobs INDEXED BY jobs_active", where=where, parameters=parameters, columns=columns)
 
 
 _HELD = IndexRange(
     source="jobs INDEXED BY jobs_held",
     where=f"jobs.passed_over = {rows.HELD}",
-    columns=frozenset({"passed_over", "ord", "account", "owner", "queue", "status", "name", "parent_ord"}),
+    columns=frozenset({"passed_over", "sequence", "account", "owner", "queue", "status", "name", "parent_sequence"}),
     implied=frozenset({frozenset({"passed_over"})}),
 )
 
@@ -214,7 +214,7 @@ def _of_group(group_id: GroupId) -> IndexRange:
         source="jobs INDEXED BY jobs_by_group",
         where="jobs.group_id = :group",
         parameters={"group": rows.text(group_id)},
-        columns=frozenset({"group_id", "ord", "status", "owner", "account", "parent_ord"}),
+        columns=frozenset({"group_id", "sequence", "status", "owner", "account", "parent_sequence"}),
         implied=frozenset({frozenset({"group_id"})}),
     )
 
@@ -248,12 +248,14 @@ def _of_owners(connection: Connection, query: PageQuery) -> list[IndexRange] | N
 def _of_owner(query: PageQuery, column: str, value: str, queue: str, status: Status) -> IndexRange:
     seen = query.selection.visibility
     visible = seen is None or (value == seen.user if column == "owner" else value in seen.accounts)
-    implied = {frozenset({"parent_ord"}), frozenset({"queue"}), frozenset({column})}
+    implied = {frozenset({"parent_sequence"}), frozenset({"queue"}), frozenset({column})}
     return IndexRange(
         source=f"jobs INDEXED BY jobs_by_{column}",
-        where=f"jobs.{column} = :value AND jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
+        where=(
+            f"jobs.{column} = :value AND jobs.queue = :queue AND jobs.status = :status AND jobs.parent_sequence IS NULL"
+        ),
         parameters={"value": value, "queue": queue, "status": status.value},
-        columns=frozenset({column, "queue", "status", "ord"}),
+        columns=frozenset({column, "queue", "status", "sequence"}),
         implied=frozenset(implied | ({frozenset({"owner", "account"})} if visible else set())),
     )
 
@@ -278,20 +280,20 @@ def _reads_index_of_queues(selection: JobSelection) -> bool:
 def _of_status(queue: str, status: Status) -> IndexRange:
     return IndexRange(
         source="jobs INDEXED BY jobs_by_status",
-        where="jobs.queue = :queue AND jobs.status = :status AND jobs.parent_ord IS NULL",
+        where="jobs.queue = :queue AND jobs.status = :status AND jobs.parent_sequence IS NULL",
         parameters={"queue": queue, "status": status.value},
-        columns=frozenset({"queue", "status", "ord", "share_identifier"}),
-        implied=frozenset({frozenset({"parent_ord"}), frozenset({"queue"})}),
+        columns=frozenset({"queue", "status", "sequence", "share_identifier"}),
+        implied=frozenset({frozenset({"parent_sequence"}), frozenset({"queue"})}),
     )
 
 
 def _of_queue(queue: str) -> IndexRange:
     return IndexRange(
         source="jobs INDEXED BY jobs_by_queue",
-        where="jobs.queue = :queue AND jobs.parent_ord IS NULL",
+        where="jobs.queue = :queue AND jobs.parent_sequence IS NULL",
         parameters={"queue": queue},
-        columns=frozenset({"queue", "ord", "name", "definition", "revision", "created_at", "share_identifier"}),
-        implied=frozenset({frozenset({"parent_ord"}), frozenset({"queue"})}),
+        columns=frozenset({"queue", "sequence", "name", "definition", "revision", "created_at", "share_identifier"}),
+        implied=frozenset({frozenset({"parent_sequence"}), frozenset({"queue"})}),
     )
 
 
@@ -311,14 +313,14 @@ def _stored_statuses(query: PageQuery) -> Sequence[Status]:
 
 
 def _first_created(connection: Connection, after: int) -> int:
-    """The first order whose job was created later than `after`, in milliseconds; a child counts as its array.
+    """The first sequence whose job was created later than `after`, in milliseconds; a child counts as its array.
 
-    A binary search: orders and times of creation ascend together, unless the machine's clock was set back.
+    A binary search: sequences and times of creation ascend together, unless the machine's clock was set back.
     """
-    low, high = 0, job_reads.last_order(connection) + 1
+    low, high = 0, job_reads.last_sequence(connection) + 1
     while low < high:
         middle = (low + high) // 2
-        found = connection.execute(SQL["creation"], {"order": middle}).fetchone()
+        found = connection.execute(SQL["creation"], {"sequence": middle}).fetchone()
         if found is None:
             high = middle
         elif found[2] > after:

@@ -54,12 +54,13 @@ def reruns(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, JobId
     return {JobId(job_id): JobId(newest) for job_id, newest in found if newest is not None}
 
 
-def jobs_with_orders(connection: Connection, orders: Sequence[int]) -> tuple[Job, ...]:
+def jobs_with_sequences(connection: Connection, sequences: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the given order."""
     found = {
-        job.order: job for job in decode_jobs(connection.execute(SQL["jobs_by_order"], {"orders": json.dumps(orders)}))
+        job.sequence: job
+        for job in decode_jobs(connection.execute(SQL["jobs_by_sequence"], {"sequences": json.dumps(sequences)}))
     }
-    return tuple(found[order] for order in orders if order in found)
+    return tuple(found[sequence] for sequence in sequences if sequence in found)
 
 
 def _ids(ids: Iterable[JobId]) -> dict[str, str]:
@@ -75,7 +76,7 @@ def runnable_candidates(
 ) -> tuple[Candidate, ...]:
     parameters = {"queue": rows.text(queue), "limit": limit, "after": rows.integer(after)} | _excluding(excluding)
     found = connection.execute(SQL["runnable_jobs_excluding" if excluding else "runnable_jobs"], parameters)
-    return decode_rows(found, rows.candidate_of_row, order=1)
+    return decode_rows(found, rows.candidate_of_row, sequence=1)
 
 
 def runnable_in_share(
@@ -87,17 +88,17 @@ def runnable_in_share(
     *,
     excluding: Names = NONE,
 ) -> tuple[Candidate, ...]:
-    rank, order = (-rows.MAX_INTEGER, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
+    rank, sequence = (-rows.MAX_INTEGER, -1) if after is None else (-rows.integer(after[0]), rows.integer(after[1]))
     parameters = {
         "queue": rows.text(queue),
         "share_identifier": rows.text(share),
         "rank": rank,
-        "after": order,
+        "after": sequence,
         "limit": limit,
     }
     statement = SQL["runnable_jobs_in_share_excluding" if excluding else "runnable_jobs_in_share"]
     return decode_rows(
-        connection.execute(statement, parameters | _excluding(excluding)), rows.candidate_of_row, order=1
+        connection.execute(statement, parameters | _excluding(excluding)), rows.candidate_of_row, sequence=1
     )
 
 
@@ -120,8 +121,8 @@ def dependents(
     connection: Connection, ids: Sequence[JobId], *, after: int = -1, limit: int | None = None
 ) -> tuple[Job, ...]:
     parameters = {**_ids(ids), "after": after, "limit": -1 if limit is None else limit}
-    found = {job.order: job for job in decode_jobs(connection.execute(SQL["dependents"], parameters))}
-    return tuple(found[order] for order in sorted(found))
+    found = {job.sequence: job for job in decode_jobs(connection.execute(SQL["dependents"], parameters))}
+    return tuple(found[sequence] for sequence in sorted(found))
 
 
 def ended_dependencies(connection: Connection) -> tuple[JobId, ...]:
@@ -138,20 +139,20 @@ def arrays_with_work(connection: Connection) -> tuple[Job, ...]:
 
 
 def children(connection: Connection, parent: JobId, first: int, limit: int) -> tuple[Job, ...]:
-    orders = orders_of_children(connection, parent)
-    page = orders[max(first, 0) : max(first, 0) + limit]
-    return decode_jobs(connection.execute(SQL["unfinished_children"], order_range(page)))
+    sequences = sequences_of_children(connection, parent)
+    page = sequences[max(first, 0) : max(first, 0) + limit]
+    return decode_jobs(connection.execute(SQL["unfinished_children"], sequence_range(page)))
 
 
-def orders_of_children(connection: Connection, parent: JobId) -> range:
-    """The orders that are reserved for the children of an array; empty for any other job."""
+def sequences_of_children(connection: Connection, parent: JobId) -> range:
+    """The sequences that are reserved for the children of an array; empty for any other job."""
     found = connection.execute(SQL["array"], {"id": rows.text(parent)}).fetchone()
     return range(0) if found is None else range(found[0] + 1, found[0] + 1 + found[1])
 
 
-def order_range(orders: range) -> dict[str, str | int]:
-    """The parameters of a statement on a range of orders."""
-    return {"first": orders.start, "last": orders.stop - 1}
+def sequence_range(sequences: range) -> dict[str, str | int]:
+    """The parameters of a statement on a range of sequences."""
+    return {"first": sequences.start, "last": sequences.stop - 1}
 
 
 def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mapping[SubmissionKey, JobId]:
@@ -159,8 +160,8 @@ def submissions(connection: Connection, keys: Sequence[SubmissionKey]) -> Mappin
     return {key: JobId(row[0]) for key, row in found if row is not None}
 
 
-def last_order(connection: Connection) -> int:
-    found = connection.execute(SQL["last_order"]).fetchone()
+def last_sequence(connection: Connection) -> int:
+    found = connection.execute(SQL["last_sequence"]).fetchone()
     return -1 if found is None else int(found[0])
 
 
@@ -191,9 +192,13 @@ def oldest_runnable(connection: Connection, queues: Iterable[QueueName]) -> Mapp
     The first in the order of submission; unschedulable jobs do not count.
     """
     parameters = {"queues": rows.json_texts(queues)}
-    orders = [order for (order,) in connection.execute(SQL["first_runnable_jobs"], parameters) if order is not None]
+    sequences = [
+        sequence for (sequence,) in connection.execute(SQL["first_runnable_jobs"], parameters) if sequence is not None
+    ]
     return {
-        job.spec.queue: job.runnable_at for job in jobs_with_orders(connection, orders) if job.runnable_at is not None
+        job.spec.queue: job.runnable_at
+        for job in jobs_with_sequences(connection, sequences)
+        if job.runnable_at is not None
     }
 
 
@@ -222,20 +227,20 @@ def last_survey(connection: Connection) -> SurveyRecord | None:
 
 def decode_jobs(found: Iterable[Any]) -> tuple[Job, ...]:
     """The jobs of these rows. Raises Unreadable."""
-    return decode_rows(found, rows.job_of_row, order=0)
+    return decode_rows(found, rows.job_of_row, sequence=0)
 
 
-def decode_rows(found: Iterable[Any], make: Callable[[Any], T], *, order: int) -> tuple[T, ...]:
-    """The values of all rows. Raises Unreadable with the orders of all rows that cannot be read.
+def decode_rows(found: Iterable[Any], make: Callable[[Any], T], *, sequence: int) -> tuple[T, ...]:
+    """The values of all rows. Raises Unreadable with the sequences of all rows that cannot be read.
 
-    `order`: the index of the column that has the order.
+    `sequence`: the index of the column that has the sequence.
     """
     values, unreadable = [], []
     for row in found:
         try:
             values.append(make(row))
         except rows.DECODE_ERRORS:
-            unreadable.append(row[order])
+            unreadable.append(row[sequence])
     if unreadable:
         raise Unreadable(tuple(unreadable))
     return tuple(values)
@@ -275,7 +280,7 @@ class _Counter:
 def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
     """The place of each job. Jobs of one queue are counted in one pass. After MAX_PLACE_ROWS the rest is omitted."""
     counter, found = _Counter(connection), dict[JobId, QueuePosition]()
-    in_queues = sorted((job for job in jobs if job.share is None), key=lambda job: (job.queue, job.order))
+    in_queues = sorted((job for job in jobs if job.share is None), key=lambda job: (job.queue, job.sequence))
     for queue, line in groupby(in_queues, key=lambda queue: queue.queue):
         found |= _in_queue(counter, queue, line)
     for job in jobs:
@@ -289,11 +294,11 @@ def _in_queue(counter: _Counter, queue: QueueName, jobs: Iterable[WaitingJob]) -
     ahead = millicpus = 0
     after = -1
     for job in jobs:
-        parameters = {"queue": rows.text(queue), "after": after, "before": rows.integer(job.order)}
+        parameters = {"queue": rows.text(queue), "after": after, "before": rows.integer(job.sequence)}
         more = counter.count("count_in_queue", parameters, MAX_PLACE - ahead)
         if more is None:
             break
-        ahead, millicpus, after = ahead + more[0], millicpus + more[1], job.order - 1
+        ahead, millicpus, after = ahead + more[0], millicpus + more[1], job.sequence - 1
         found[job.job_id] = QueuePosition(ahead=ahead, millicpus=millicpus)
     return found
 
@@ -303,7 +308,7 @@ def _in_share(counter: _Counter, job: WaitingJob) -> QueuePosition | None:
         "queue": rows.text(job.queue),
         "share_identifier": rows.text(job.share or ""),
         "rank": -rows.integer(job.priority),
-        "before": rows.integer(job.order),
+        "before": rows.integer(job.sequence),
     }
     found = counter.count("count_in_share", parameters, MAX_PLACE)
     return None if found is None else QueuePosition(ahead=found[0], millicpus=found[1])
@@ -344,14 +349,14 @@ def oldest_visible_runnable(connection: Connection, queries: Collection[WaitingQ
         if query.account is None and query.user is None:
             statement = "first_of_queue"
         parameters = {"queue": rows.text(query.queue), "owner": rows.text(query.user or ""), "account": query.account}
-        (order,) = connection.execute(SQL[statement], parameters).fetchone()
-        if order is not None:
-            oldest[query.queue] = min(order, oldest.get(query.queue, order))
-    jobs = jobs_with_orders(connection, sorted(oldest.values()))
+        (sequence,) = connection.execute(SQL[statement], parameters).fetchone()
+        if sequence is not None:
+            oldest[query.queue] = min(sequence, oldest.get(query.queue, sequence))
+    jobs = jobs_with_sequences(connection, sorted(oldest.values()))
     return {job.spec.queue: job.runnable_at for job in jobs if job.runnable_at is not None}
 
 
-#: The last orders of jobs that did not fail by themselves.
+#: The last stop orders of jobs that did not fail by themselves.
 _STOPS = {StopKind.CANCEL.value, StopKind.TERMINATE.value}
 
 

@@ -4,7 +4,7 @@ A walk reads one stretch of an index downwards, a chunk at a time. Always the wa
 that the positions of all walks descend together: what has been found above the highest of them is complete. When the
 page is full, or the bound is reached, this position is where the next page continues.
 
-Each chunk is one aggregate of SQLite, which counts the rows and returns the matching orders: the interpreter lock of
+Each chunk is one aggregate of SQLite, which counts the rows and returns the matching sequences: the interpreter lock of
 Python is held once for a chunk, not for each row.
 """
 
@@ -54,7 +54,7 @@ class IndexScan:
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
         limit = max(1, min(self.chunk, budget // self._stretch.cost))
-        bounds: dict[str, Value] = {"at": self.position.at, "order": self.position.order, "limit": limit}
+        bounds: dict[str, Value] = {"at": self.position.at, "sequence": self.position.sequence, "limit": limit}
         found = connection.execute(self._statement, self._parameters | bounds).fetchone()
         count, lowest, own_rows, matching = found
         if count:
@@ -66,7 +66,7 @@ class IndexScan:
 
     def _key(self, connection: Connection, bounds: dict[str, Value], count: int) -> SearchPosition:
         """The key of the last row that was read. Several rows may have ended at the same time."""
-        statement = f"SELECT finished_at, ord FROM {_chunk(self._stretch)} LIMIT 1 OFFSET :skipped"  # noqa: S608 - text of this module only
+        statement = f"SELECT finished_at, sequence FROM {_chunk(self._stretch)} LIMIT 1 OFFSET :skipped"  # noqa: S608 - text of this module only
         parameters = self._stretch.parameters | bounds | {"skipped": count - 1}
         return SearchPosition(*connection.execute(statement, parameters).fetchone())
 
@@ -128,7 +128,7 @@ def _merge(
 
 
 def _descending(position: SearchPosition) -> tuple[int, int]:
-    return -position.at, -position.order
+    return -position.at, -position.sequence
 
 
 def _page(
@@ -138,11 +138,11 @@ def _page(
     certain = _complete(found, floor)
     keys = certain[: -query.limit - 1 : -1]
     then = keys[-1] if len(certain) > query.limit else floor
-    jobs = job_reads.jobs_with_orders(connection, [position.order for position in keys])
+    jobs = job_reads.jobs_with_sequences(connection, [position.sequence for position in keys])
     if then is None:
         return JobPage(jobs=jobs, next=None, searched_back_to=None)
     by_end = query.order_by is SearchOrder.ENDED
-    back_to = from_microseconds(then.at) if by_end else _created(connection, then.order)
+    back_to = from_microseconds(then.at) if by_end else _created(connection, then.sequence)
     return JobPage(jobs=jobs, next=then, searched_back_to=back_to)
 
 
@@ -150,11 +150,11 @@ def _complete(found: Sequence[SearchPosition], floor: SearchPosition | None) -> 
     return found if floor is None else found[bisect_left(found, floor) :]
 
 
-def _created(connection: Connection, order: int) -> datetime:
-    """When the first job that is not older than `order` was created. A child counts as its array."""
-    root = "SELECT coalesce(parent_ord, ord) FROM jobs WHERE ord >= ? LIMIT 1"
-    statement = f"SELECT created_at FROM jobs WHERE ord = ({root})"  # noqa: S608 - text of this module only
-    (created_at,) = connection.execute(statement, [order]).fetchone() or (0,)
+def _created(connection: Connection, sequence: int) -> datetime:
+    """When the first job that is not older than `sequence` was created. A child counts as its array."""
+    root = "SELECT coalesce(parent_sequence, sequence) FROM jobs WHERE sequence >= ? LIMIT 1"
+    statement = f"SELECT created_at FROM jobs WHERE sequence = ({root})"  # noqa: S608 - text of this module only
+    (created_at,) = connection.execute(statement, [sequence]).fetchone() or (0,)
     return EPOCH + timedelta(milliseconds=created_at)
 
 
@@ -168,10 +168,10 @@ def _sorted_keys(connection: Connection, query: PageQuery, source: IndexRange) -
     key = named.text(at, "jobs")
     before = query.before or TOP
     statement = (
-        f"SELECT * FROM (SELECT {key} AS at, jobs.ord AS ord FROM {source.source} WHERE {' AND '.join(where)}) "  # noqa: S608 - text of this module only
-        "WHERE at IS NOT NULL AND (at, ord) < (:at, :order) ORDER BY at DESC, ord DESC LIMIT :limit"
+        f"SELECT * FROM (SELECT {key} AS at, jobs.sequence FROM {source.source} WHERE {' AND '.join(where)}) "  # noqa: S608 - text of this module only
+        "WHERE at IS NOT NULL AND (at, sequence) < (:at, :sequence) ORDER BY at DESC, sequence DESC LIMIT :limit"
     )
-    bounds = {"at": before.at, "order": before.order, "limit": query.limit + 1}
+    bounds = {"at": before.at, "sequence": before.sequence, "limit": query.limit + 1}
     found = connection.execute(statement, source.parameters | named.parameters | bounds)
     return [SearchPosition(*value) for value in found][::-1]
 
@@ -180,9 +180,9 @@ def _ended_arrays(connection: Connection, query: PageQuery) -> Iterable[SearchPo
     """For a search by end: arrays that an order has ended, whose rows are not in the indexes by end yet."""
     if query.order_by is not SearchOrder.ENDED or not query.ended_arrays:
         return []
-    orders = json.dumps(sorted(query.ended_arrays))
-    where = "jobs.ord IN (SELECT value FROM json_each(:orders)) AND jobs.status = 'PENDING'"
-    return _sorted_keys(connection, query, IndexRange(source="jobs", where=where, parameters={"orders": orders}))
+    sequences = json.dumps(sorted(query.ended_arrays))
+    where = "jobs.sequence IN (SELECT value FROM json_each(:sequences)) AND jobs.status = 'PENDING'"
+    return _sorted_keys(connection, query, IndexRange(source="jobs", where=where, parameters={"sequences": sequences}))
 
 
 # ---------------------------------------------------------------------------------------------------------- statements
@@ -206,8 +206,8 @@ class _Named:
 def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value]]:
     """The aggregate of a chunk, and its parameters.
 
-    Columns: the number of rows, the lowest order, how many rows of the table were read beside the index, and the keys
-    of the matching rows as JSON.
+    Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
+    keys of the matching rows as JSON.
     """
     named = _Named()
     needed = [condition for condition in wanted if condition.columns not in stretch.implied]
@@ -217,21 +217,21 @@ def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[
     matches = own
     if rest:
         row = " AND ".join(named.text(condition, "own") for condition in rest)
-        matches += f" AND EXISTS (SELECT 1 FROM jobs AS own WHERE own.ord = walked.ord AND {row})"  # noqa: S608 - text of this module only
+        matches += f" AND EXISTS (SELECT 1 FROM jobs AS own WHERE own.sequence = walked.sequence AND {row})"  # noqa: S608 - text of this module only
     looked_up = f"count(*) FILTER (WHERE {own})" if rest else "0"
-    key = {"finished_at", "ord"} if stretch.by_end else {"ord"}
+    key = {"finished_at", "sequence"} if stretch.by_end else {"sequence"}
     columns = sorted(key.union(*(condition.columns for condition in covered)))
-    pair = "json_array(finished_at, ord)" if stretch.by_end else "json_array(0, ord)"
+    pair = "json_array(finished_at, sequence)" if stretch.by_end else "json_array(0, sequence)"
     statement = (
-        f"SELECT count(*), min(ord), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
+        f"SELECT count(*), min(sequence), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
         f"FROM (SELECT {', '.join(columns)} FROM {_chunk(stretch)} LIMIT :limit) AS walked"
     )
     return statement, stretch.parameters | named.parameters
 
 
 def _chunk(stretch: IndexRange) -> str:
-    """The rest of a SELECT of the rows of a stretch below `:at` and `:order`, in their order."""
+    """The rest of a SELECT of the rows of a stretch below `:at` and `:sequence`, in their order."""
     rows_of = f"{stretch.source} WHERE {stretch.where}"
     if stretch.by_end:
-        return f"{rows_of} AND (finished_at, ord) < (:at, :order) ORDER BY finished_at DESC, ord DESC"
-    return f"{rows_of} AND ord < :order ORDER BY ord DESC"
+        return f"{rows_of} AND (finished_at, sequence) < (:at, :sequence) ORDER BY finished_at DESC, sequence DESC"
+    return f"{rows_of} AND sequence < :sequence ORDER BY sequence DESC"

@@ -105,8 +105,8 @@ def _insert_history(connection: Connection, changes: Changes, ends: Mapping[JobI
     Returns the number of the first entry; None without one.
     """
     updated = {job.id for job in changes.updated}
-    orders = {job.id: job.order for job in (*changes.inserted, *changes.updated)}
-    first_number = history.insert_entries(connection, changes.history, orders)
+    sequences = {job.id: job.sequence for job in (*changes.inserted, *changes.updated)}
+    first_number = history.insert_entries(connection, changes.history, sequences)
     late: list[Row] = [{"id": rows.text(job_id), "at": at} for job_id, at in ends.items() if job_id not in updated]
     execute_each(connection, SQL["set_finished_at"], late)
     return first_number
@@ -118,7 +118,7 @@ def _ends(entries: Iterable[HistoryEntry]) -> dict[JobId, int]:
 
 def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:
     return [
-        {"dependency_id": rows.text(on), "ord": job.order}
+        {"dependency_id": rows.text(on), "sequence": job.sequence}
         for job in jobs
         if job.spec.depends_on
         for on in waits_for(job)

@@ -40,15 +40,17 @@ VisibleColumn = tuple[Literal["owner", "account"], str]
 
 
 def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, ...]:
-    return job_reads.jobs_with_orders(connection, [order for (order,) in connection.execute(*select_requiring(query))])
+    return job_reads.jobs_with_sequences(
+        connection, [sequence for (sequence,) in connection.execute(*select_requiring(query))]
+    )
 
 
 def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:
-    orders = job_reads.orders_of_children(connection, parent)
+    sequences = job_reads.sequences_of_children(connection, parent)
     runs: list[ChildRun] = []
     status, first, end = "", 0, 0
-    for order, found in connection.execute(SQL["statuses_of_children"], job_reads.order_range(orders)):
-        index = order - orders.start
+    for sequence, found in connection.execute(SQL["statuses_of_children"], job_reads.sequence_range(sequences)):
+        index = sequence - sequences.start
         if found != status or index != end:
             if status:
                 runs.append(ChildRun(Status(status), first, end))
@@ -129,8 +131,8 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
 
     It examines every such job: the query is rare, so no index for its filters is maintained.
     """
-    conditions = ["resource = ?", "needed.ord < ?"]
-    parameters: Values = [rows.text(query.resource), _order_limit(query.before)]
+    conditions = ["resource = ?", "needed.sequence < ?"]
+    parameters: Values = [rows.text(query.resource), _sequence_limit(query.before)]
     if query.status is not None:
         condition, values = _has_listed_status(query.status, query.ended_arrays)
         conditions.append(condition)
@@ -145,24 +147,29 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
         parameters += values
     parameters.append(query.limit)
     where = " AND ".join(conditions)
-    source = "job_consumable_resources AS needed CROSS JOIN jobs ON jobs.ord = needed.ord"  # CROSS: in this order
-    statement = f"SELECT needed.ord FROM {source} WHERE {where} ORDER BY needed.ord DESC LIMIT ?"  # noqa: S608 - constant text
+    source = (
+        "job_consumable_resources AS needed CROSS JOIN jobs ON jobs.sequence = needed.sequence"  # CROSS: in this order
+    )
+    statement = f"SELECT needed.sequence FROM {source} WHERE {where} ORDER BY needed.sequence DESC LIMIT ?"  # noqa: S608 - constant text
     return statement, parameters
 
 
 def _has_listed_status(status: Status, over: frozenset[int]) -> tuple[str, Values]:
     if over and status is Status.PENDING:
-        return f"status = ? AND jobs.ord NOT IN ({_ORDERS})", [status.value, _json_array(over)]
+        return f"status = ? AND jobs.sequence NOT IN ({_ORDERS})", [status.value, _json_array(over)]
     if over and status is Status.FAILED:
-        return f"(status = ? OR (status = 'PENDING' AND jobs.ord IN ({_ORDERS})))", [status.value, _json_array(over)]
+        return f"(status = ? OR (status = 'PENDING' AND jobs.sequence IN ({_ORDERS})))", [
+            status.value,
+            _json_array(over),
+        ]
     return "status = ?", [status.value]
 
 
-def _json_array(orders: frozenset[int]) -> str:
-    return json.dumps(sorted(orders))
+def _json_array(sequences: frozenset[int]) -> str:
+    return json.dumps(sorted(sequences))
 
 
-def _order_limit(before: int | None) -> int:
+def _sequence_limit(before: int | None) -> int:
     return rows.MAX_INTEGER if before is None else rows.integer(before)
 
 

@@ -61,7 +61,7 @@ async def with_repair(read: RunsTransaction, work: Work[T], *, write: RunsTransa
         try:
             return await read(work)
         except Unreadable as unreadable:
-            for job in await write(partial(quarantine_jobs, orders=unreadable.orders)):
+            for job in await write(partial(quarantine_jobs, sequences=unreadable.sequences)):
                 log.warning("job %s: record unreadable and quarantined; rebuilt as: %s", job.id, with_history(job))
     return await read(work)
 
@@ -75,12 +75,12 @@ def skip_unreadable(found: Iterable[tuple[Any, ...]], make: Callable[..., T]) ->
             log.warning("unreadable row skipped: %s", row)
 
 
-def quarantine_jobs(connection: Connection, orders: Iterable[int]) -> list[Job]:
+def quarantine_jobs(connection: Connection, sequences: Iterable[int]) -> list[Job]:
     """Quarantine the unreadable values of these jobs and rebuild their rows. Returns the rebuilt jobs."""
-    damaged = [columns for order in orders if (columns := _columns(connection, order)) is not None]
+    damaged = [columns for sequence in sequences if (columns := _columns(connection, sequence)) is not None]
     rebuilt: list[Job] = []
     for columns in damaged:
-        array = None if columns["parent_ord"] is None else _columns(connection, columns["parent_ord"])
+        array = None if columns["parent_sequence"] is None else _columns(connection, columns["parent_sequence"])
         spec = _spec(connection, array or columns)
         job = _without_unreadable_requirements(connection, columns, _job(connection, columns, array, spec))
         _rewrite_unreadable_runs(connection, columns, job)
@@ -99,14 +99,16 @@ def quarantined_count(connection: Connection) -> int:
     return int(number)
 
 
-def _columns(connection: Connection, order: int) -> Columns | None:
-    found = connection.execute(SQL["columns"], {"ord": order})
+def _columns(connection: Connection, sequence: int) -> Columns | None:
+    found = connection.execute(SQL["columns"], {"sequence": sequence})
     row = found.fetchone()
     return None if row is None else {name: value for (name, *_), value in zip(found.description, row, strict=True)}
 
 
 def _insert(connection: Connection, job: Columns, column: str) -> None:
-    connection.execute(SQL["insert_quarantine"], {"ord": job["ord"], "column_name": column, "raw": job[column]})
+    connection.execute(
+        SQL["insert_quarantine"], {"sequence": job["sequence"], "column_name": column, "raw": job[column]}
+    )
 
 
 def _spec(connection: Connection, job: Columns) -> JobSpec:
@@ -116,7 +118,7 @@ def _spec(connection: Connection, job: Columns) -> JobSpec:
     except rows.DECODE_ERRORS:
         _insert(connection, job, "spec")
     spec = _rebuilt_spec(job)
-    connection.execute(SQL["update_spec"], {"ord": job["ord"], "spec": rows.as_json(spec)})
+    connection.execute(SQL["update_spec"], {"sequence": job["sequence"], "spec": rows.as_json(spec)})
     return spec
 
 
@@ -139,7 +141,9 @@ def _rebuilt_spec(job: Columns) -> JobSpec:
 def _job(connection: Connection, job: Columns, array: Columns | None, spec: JobSpec) -> Job:
     try:
         members = decode_json(_text(job["state"]))
-        return rows.checked(job["ord"], job["id"], job["version"], job["status"], rows.job_of_members(members, spec))
+        return rows.checked(
+            job["sequence"], job["id"], job["version"], job["status"], rows.job_of_members(members, spec)
+        )
     except rows.DECODE_ERRORS:
         _insert(connection, job, "state")
     return _rebuilt_job(job, array, spec, _array_state(connection, job))
@@ -150,12 +154,12 @@ def _rebuilt_job(job: Columns, array: Columns | None, spec: JobSpec, array_state
     status = _status(job["status"], array_state)
     certain = {
         "id": job["id"],
-        "order": job["ord"],
+        "sequence": job["sequence"],
         "version": job["version"],
         "created_at": EPOCH + timedelta(milliseconds=job["created_at"]),
         "status": status,
         "status_reason": status_reasons.UNREADABLE,
-        "child": array and ArrayChild(parent=JobId(array["id"]), index=job["ord"] - array["ord"] - 1),
+        "child": array and ArrayChild(parent=JobId(array["id"]), index=job["sequence"] - array["sequence"] - 1),
         "array_state": array_state,
         "spec": spec,
     }
@@ -211,7 +215,7 @@ def _array_state(connection: Connection, job: Columns) -> ArrayState | None:
     """The state of an array with children, recounted from the rows of the children; None without children."""
     if not job["array_size"]:
         return None
-    bounds = {"first": job["ord"] + 1, "last": job["ord"] + job["array_size"]}
+    bounds = {"first": job["sequence"] + 1, "last": job["sequence"] + job["array_size"]}
     statuses = [Status(status) for (status,) in connection.execute(SQL["statuses_of_children"], bounds)]
     if not statuses:
         return None
@@ -226,7 +230,7 @@ def _without_unreadable_requirements(connection: Connection, job: Columns, state
         rows.needs(None if job["consumable_requirements"] is None else _text(job["consumable_requirements"]))
     except rows.DECODE_ERRORS:
         _insert(connection, job, "consumable_requirements")
-        connection.execute(SQL["clear_consumable_requirements"], {"ord": job["ord"]})
+        connection.execute(SQL["clear_consumable_requirements"], {"sequence": job["sequence"]})
         return state if state.status in FINISHED else replace(state, status_reason=status_reasons.UNREADABLE)
     return state
 
@@ -237,7 +241,9 @@ def _rewrite_unreadable_runs(connection: Connection, job: Columns, state: Job) -
         rows.node_runs(None if job["node_runs"] is None else _text(job["node_runs"]))
     except rows.DECODE_ERRORS:
         _insert(connection, job, "node_runs")
-        connection.execute(SQL["write_node_runs"], {"ord": job["ord"], "node_runs": rows.runs_column(state.spec)})
+        connection.execute(
+            SQL["write_node_runs"], {"sequence": job["sequence"], "node_runs": rows.runs_column(state.spec)}
+        )
 
 
 def _text(raw: bytes | None) -> str:

@@ -24,13 +24,13 @@ _DELETE_ROWS_OF_JOB = (
     "delete_quarantine",
     "delete_spec",
 )  # for the rows that belong to a job
-_START = Finished(at=-1, order=-1)
+_START = Finished(at=-1, sequence=-1)
 
 Connection = sqlite3.Connection
 
 
 class _FinishedJob(NamedTuple):
-    """A finished job with the `order` values of its children."""
+    """A finished job with the `sequence` values of its children."""
 
     position: Finished
     job_id: JobId
@@ -44,7 +44,7 @@ def prune(
     if _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
         return Pruned(jobs=0, after=after or _START)
     at = after or _START
-    parameters = {"before": microseconds(before), "at": at.at, "ord": at.order, "limit": limit}
+    parameters = {"before": microseconds(before), "at": at.at, "sequence": at.sequence, "limit": limit}
     jobs = [_finished_job(*row) for row in connection.execute(SQL["finished_jobs"], parameters).fetchall()]
     kept = _KeptJobs(connection, keep)
     deleted = 0
@@ -108,31 +108,33 @@ class _KeptJobs:
     def holds(self, job: _FinishedJob) -> bool:
         """Whether a job must not be deleted.
 
-        That is the newest job, whose `order` determines the next one; jobs that the caller keeps; and jobs on which
+        That is the newest job, whose `sequence` determines the next one; jobs that the caller keeps; and jobs on which
         others depend.
         """
-        if job.position.order == self._newest[0] or job.job_id in self._ids:
+        if job.position.sequence == self._newest[0] or job.job_id in self._ids:
             return True
         parameters = {"id": rows.text(job.job_id)}
         return self._connection.execute(SQL["is_dependency"], parameters).fetchone() is not None
 
 
-def _finished_job(at: int, order: int, job_id: str, array_size: int) -> _FinishedJob:
-    return _FinishedJob(Finished(at=at, order=order), JobId(job_id), range(order + 1, order + 1 + array_size))
+def _finished_job(at: int, sequence: int, job_id: str, array_size: int) -> _FinishedJob:
+    return _FinishedJob(
+        Finished(at=at, sequence=sequence), JobId(job_id), range(sequence + 1, sequence + 1 + array_size)
+    )
 
 
 def _delete_job(connection: Connection, job: _FinishedJob, limit: int) -> int:
     """Delete at most `limit` rows: the children first, then the job itself. Returns how many were deleted."""
     deleted = _delete_rows(connection, job.children, limit) if job.children else 0
-    own = range(job.position.order, job.position.order + 1)
+    own = range(job.position.sequence, job.position.sequence + 1)
     return deleted + (_delete_rows(connection, own, 1) if deleted < limit else 0)
 
 
-def _delete_rows(connection: Connection, orders: range, limit: int) -> int:
-    parameters = {"first": orders.start, "last": orders.stop - 1, "limit": limit}
-    found = connection.execute(SQL["rows_of_orders"], parameters).fetchall()
-    deleted = [{"ord": order} for order, *_ in found]
-    history.delete_entries(connection, [order for order, *_ in found])
+def _delete_rows(connection: Connection, sequences: range, limit: int) -> int:
+    parameters = {"first": sequences.start, "last": sequences.stop - 1, "limit": limit}
+    found = connection.execute(SQL["rows_of_sequences"], parameters).fetchall()
+    deleted = [{"sequence": sequence} for sequence, *_ in found]
+    history.delete_entries(connection, [sequence for sequence, *_ in found])
     for _, state, spec, _ in found:
         _delete_logs(connection, state, spec)
     for statement in (*_DELETE_ROWS_OF_JOB, "delete_job"):
@@ -153,5 +155,5 @@ def _delete_logs(connection: Connection, state: str, spec: str) -> None:
 
 
 def _exists(connection: Connection, job: _FinishedJob) -> bool:
-    parameters = {"first": job.position.order, "last": job.position.order, "limit": 1}
-    return connection.execute(SQL["rows_of_orders"], parameters).fetchone() is not None
+    parameters = {"first": job.position.sequence, "last": job.position.sequence, "limit": 1}
+    return connection.execute(SQL["rows_of_sequences"], parameters).fetchone() is not None

@@ -91,7 +91,7 @@ def new_job_row(job: Job) -> Row:
         "gpus": integer(resources.gpus),
         "node_runs": runs_column(spec),
         "engines": text(" ".join(spec.engines)) if spec.engines else None,
-        "parent_ord": None if job.child is None else job.order - 1 - job.child.index,
+        "parent_sequence": None if job.child is None else job.sequence - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
         "timeout": None if spec.timeout is None else integer(duration_microseconds(spec.timeout)),
@@ -107,17 +107,17 @@ def owner(user: str, account: str) -> Owner:
 
 def spec_row(job: Job) -> Row:
     """The row of a job's specification. The children of an array share the row of their array."""
-    return {"ord": job.order, "spec": as_json(job.spec)}
+    return {"sequence": job.sequence, "spec": as_json(job.spec)}
 
 
 def need_rows(job: Job) -> list[Row]:
-    return [{"resource": text(need.resource), "ord": job.order} for need in job.spec.needs]
+    return [{"resource": text(need.resource), "sequence": job.sequence} for need in job.spec.needs]
 
 
 def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
     """The columns that an update changes. `state` has the new `version`; the member `version` is the expected one."""
     return {
-        "ord": job.order,
+        "sequence": job.sequence,
         "id": text(job.id),
         "version": job.version,
         "status": str(job.status),
@@ -148,13 +148,13 @@ def job_of_members(state: dict[str, Any], spec: JobSpec) -> Job:
 
 def job_of_row(row: JobRow) -> Job:
     """The job of a row. Raises one of DECODE_ERRORS."""
-    order, job_id, version, status, state, spec_json = row
-    return checked(order, job_id, version, status, job(state, spec_json))
+    sequence, job_id, version, status, state, spec_json = row
+    return checked(sequence, job_id, version, status, job(state, spec_json))
 
 
-def checked(order: int, job_id: str, version: int, status: str, read: Job) -> Job:
+def checked(sequence: int, job_id: str, version: int, status: str, read: Job) -> Job:
     """The job, if its JSON agrees with the columns; else no UPDATE would match the row. Raises ValueError."""
-    if (read.order, read.id, read.version, read.status) != (order, job_id, version, status):
+    if (read.sequence, read.id, read.version, read.status) != (sequence, job_id, version, status):
         raise ValueError(f"the JSON of job {job_id} disagrees with its columns")
     return read
 
@@ -166,10 +166,10 @@ def spec(json_text: str) -> JobSpec:
 
 
 def candidate_of_row(row: CandidateRow) -> Candidate:
-    job_id, order, millicpus, memory_mib, gpus, runs, engines, requirements, longest, share, rank, account = row
+    job_id, sequence, millicpus, memory_mib, gpus, runs, engines, requirements, longest, share, rank, account = row
     return Candidate(
         job_id=JobId(job_id),
-        order=order,
+        sequence=sequence,
         resources=Resources(millicpus=millicpus, memory_mib=memory_mib, gpus=gpus),
         nodes=node_runs(runs),
         engines=tuple(map(ContainerEngineName, (engines or "").split())),
@@ -211,7 +211,7 @@ def share_usage(queue: str, name: str, value: str) -> tuple[ShareKey, ShareUse]:
 
 
 def moment_value(moment: HistoryEntry) -> str:
-    """The history entry as JSON without `job_id`, which the row's `ord` implies."""
+    """The history entry as JSON without `job_id`, which the row's `sequence` implies."""
     return as_json(replace(moment, job_id=UNSET))
 
 
@@ -244,7 +244,7 @@ def log_stream_of_row(name: str, value: str) -> LogStream:
 def group_row(group: Group) -> Row:
     return {
         "id": text(group.terms.id),
-        "ord": group.order,
+        "sequence": group.sequence,
         "name": text(lower_case(group.terms.name)),
         "owner": text(group.owner.user),
         "account": text(group.owner.account),

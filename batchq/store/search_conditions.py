@@ -57,9 +57,9 @@ def finished_at(query: PageQuery) -> SearchCondition:
         return SearchCondition(columns=frozenset({"finished_at"}), text=f"{T}.finished_at")
     ends = json.dumps([[order, microseconds(at)] for order, at in sorted(query.ended_arrays.items())])
     member = "json_extract(ended.value, '$[{}]')"
-    known = f"(SELECT {member.format(1)} FROM json_each(?) AS ended WHERE {member.format(0)} = {T}.ord)"  # noqa: S608 - text of this module only
+    known = f"(SELECT {member.format(1)} FROM json_each(?) AS ended WHERE {member.format(0)} = {T}.sequence)"  # noqa: S608 - text of this module only
     text = f"CASE WHEN {T}.status = 'PENDING' THEN {known} ELSE {T}.finished_at END"
-    return SearchCondition(columns=frozenset({"finished_at", "ord", "status"}), text=text, values=(ends,))
+    return SearchCondition(columns=frozenset({"finished_at", "sequence", "status"}), text=text, values=(ends,))
 
 
 def effective_statuses(query: PageQuery) -> frozenset[Status]:
@@ -71,7 +71,7 @@ def effective_statuses(query: PageQuery) -> frozenset[Status]:
 def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
     selection = query.selection
     if not selection.includes_children:
-        yield SearchCondition(columns=frozenset({"parent_ord"}), text=f"{T}.parent_ord IS NULL")
+        yield SearchCondition(columns=frozenset({"parent_sequence"}), text=f"{T}.parent_sequence IS NULL")
     yield from _named_jobs(selection)
     yield from _of_groups(selection)
     if selection.held:
@@ -125,9 +125,9 @@ def _named_jobs(selection: JobSelection) -> Iterator[SearchCondition]:
         text = f"({T}.id >= ? AND {T}.id < ?)"
         yield SearchCondition(columns=frozenset({"id"}), text=text, values=(prefix, prefix + rows.AFTER_ANY_SUFFIX))
     if selection.parent is not None:
-        array = "SELECT array.ord FROM jobs AS array WHERE array.id = ?"
-        text = f"{T}.parent_ord = ({array})"
-        yield SearchCondition(columns=frozenset({"parent_ord"}), text=text, values=(rows.text(selection.parent),))
+        array = "SELECT array.sequence FROM jobs AS array WHERE array.id = ?"
+        text = f"{T}.parent_sequence = ({array})"
+        yield SearchCondition(columns=frozenset({"parent_sequence"}), text=text, values=(rows.text(selection.parent),))
 
 
 def _of_groups(selection: JobSelection) -> Iterator[SearchCondition]:
@@ -157,13 +157,13 @@ def _has_status(query: PageQuery, statuses: frozenset[Status]) -> SearchConditio
     """Jobs that an order to their array has ended count as FAILED before their rows are written. Decision 0027."""
     columns, cases, values = {"status"}, "", list[Value]()
     if query.ended_arrays:
-        columns.add("ord")
-        cases += f"WHEN {T}.status = 'PENDING' AND {T}.ord IN ({LISTED}) THEN 'FAILED' "
+        columns.add("sequence")
+        cases += f"WHEN {T}.status = 'PENDING' AND {T}.sequence IN ({LISTED}) THEN 'FAILED' "
         values.append(json.dumps(sorted(query.ended_arrays)))
     if query.stopped_arrays and query.selection.includes_children:
-        columns.add("parent_ord")
+        columns.add("parent_sequence")
         queued = ", ".join(f"'{status}'" for status in sorted(QUEUED))
-        cases += f"WHEN {T}.status IN ({queued}) AND {T}.parent_ord IN ({LISTED}) THEN 'FAILED' "
+        cases += f"WHEN {T}.status IN ({queued}) AND {T}.parent_sequence IN ({LISTED}) THEN 'FAILED' "
         values.append(json.dumps(sorted(query.stopped_arrays)))
     status = f"CASE {cases}ELSE {T}.status END" if cases else f"{T}.status"
     listed = ", ".join(f"'{status}'" for status in sorted(statuses)) or "NULL"

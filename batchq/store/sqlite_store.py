@@ -145,7 +145,7 @@ class SqliteStore:
     engine_id = _read(job_reads.engine_id)
     last_survey = _read(job_reads.last_survey)
     submissions = _read(job_reads.submissions)
-    last_order = _read(job_reads.last_order)
+    last_sequence = _read(job_reads.last_sequence)
     list = _browse(job_search.search_page)
     search = _search(job_search.search_page)
     count = _search(job_search.count_jobs)

@@ -137,7 +137,7 @@ class _Resolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is open. Threads end with their look-ups."""
+        """Do nothing: no connection is kept, and a thread ends with its look-up."""
 
     def _look_up(self, done: asyncio.Future[Any], host: str, port: int, family: socket.AddressFamily) -> None:
         """Runs in a thread. A reader that no longer waits gets nothing."""

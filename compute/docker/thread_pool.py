@@ -162,11 +162,11 @@ class WorkQueue(Generic[Tool]):
 
     def _pop_next(self) -> PoolTask[Tool] | None:
         """Remove and return the oldest task that may begin; accounts with fewer threads than their share come first."""
-        able = [text for text in self._waiting if self._may_start(text)]
-        if not able:
+        ready = [name for name in self._waiting if self._may_start(name)]
+        if not ready:
             return None
         account = min(
-            able, key=lambda text: (self._busy_by_account[text] >= self._sizes.per_account, self._waiting[text][0][0])
+            ready, key=lambda name: (self._busy_by_account[name] >= self._sizes.per_account, self._waiting[name][0][0])
         )
         waiting = self._waiting[account]
         _, task = waiting.popleft()

@@ -112,7 +112,7 @@ class FakeEngine:
             spec, {other_key: job for other_key, job in known.items() if caller.reaches(job.spec.owner)}
         ):
             raise Invalid(why)
-        job = Job(id=job_id, order=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
+        job = Job(id=job_id, sequence=self._next, spec=spec, created_at=self._clock.now(), tags=tags)
         self._next += 1 + (spec.array_size or 0)  # its children's orders come after its own
         self._made[key] = job_id
         await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
@@ -140,7 +140,7 @@ class FakeEngine:
         bulk_stop = BulkStop(number=1, request=request)
         await self._store.commit(Changes(bulk_stops=((bulk_stop, selection),)))
         targets = await self._store.next_targets(1, 10**6)
-        over = Progress(bulk_stop=1, order=-1, part=None, complete=True)
+        over = Progress(bulk_stop=1, sequence=-1, part=None, complete=True)
         for target in targets:
             await self.deliver(target.job.id, request.event(node=target.part), caller=caller)
         await self._store.commit(Changes(progress=(over,)))

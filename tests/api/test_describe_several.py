@@ -105,7 +105,7 @@ async def array(server, submit, becomes):
         replace(
             parent,
             id=child_id(parent.id, n),
-            order=parent.order + 1 + n,
+            sequence=parent.sequence + 1 + n,
             created_at=NOON,
             started_at=NOON,
             child=ArrayChild(parent=parent.id, index=n),

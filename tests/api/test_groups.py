@@ -18,9 +18,9 @@ from tests.support.builders import ADMIN, NOON
 ADA = Caller(user=UserName("ada"), account=AccountName("lab"), role=Role.USER)
 
 
-def group(name="fit", order=1, owner=ADMIN.owner, **members):
+def group(name="fit", sequence=1, owner=ADMIN.owner, **members):
     terms = group_terms((("batchq:group", name),), owner)
-    return Group(terms=terms, owner=owner, order=order, created_at=NOON, **members)
+    return Group(terms=terms, owner=owner, sequence=sequence, created_at=NOON, **members)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def test_groups_that_ended_before_a_time_are_left_out(server, groups):
 
 
 async def test_a_group_of_another_account_is_not_visible(server):
-    own, other = group(owner=ADA.owner), group(order=2)
+    own, other = group(owner=ADA.owner), group(sequence=2)
     await server.store.commit(Changes(groups=(own, other)))
     ids = [own.terms.id, other.terms.id]
 

@@ -91,7 +91,7 @@ async def test_an_overview_neither_counts_nor_names_the_jobs_of_others(server, d
 
     runnable = {name: value.queues[0].counts.get(Status.RUNNABLE, 0) for name, value in seen.items()}
     assert runnable == {"tester": 2, "ann": 1, "cora": 2, "eve": 0}
-    running = {name: [job.order for job in value.longest_running] for name, value in seen.items()}
+    running = {name: [job.sequence for job in value.longest_running] for name, value in seen.items()}
     assert running == {"tester": [1, 3], "ann": [1], "cora": [1, 3], "eve": []}
     assert {name: counts.failures.count for name, counts in seen.items()} == {
         "tester": 1,

@@ -178,9 +178,9 @@ async def test_a_token_of_another_filter_is_refused(browser):
 
 def test_a_token_of_another_user_is_refused():
     tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(value)) for value in ("ada", "bob"))
-    path = older_path(JobsQuery(), position_text(SearchPosition(at=0, order=7)), tokens, ada)
+    path = older_path(JobsQuery(), position_text(SearchPosition(at=0, sequence=7)), tokens, ada)
     query = JobsQuery(page=parse_qs(path.partition("?")[2])["page"])
-    assert position(query, tokens, ada) == SearchPosition(at=0, order=7)
+    assert position(query, tokens, ada) == SearchPosition(at=0, sequence=7)
     with pytest.raises(Invalid):
         position(query, tokens, bob)
 

@@ -94,7 +94,7 @@ def made_of(singles):
                 replace(
                     whole,
                     id=child_id(whole.id, index),
-                    order=whole.order + 1 + index,
+                    sequence=whole.sequence + 1 + index,
                     child=ArrayChild(parent=whole.id, index=index),
                     status=status,
                 )
@@ -105,11 +105,11 @@ def made_of(singles):
 
 def _with_attempt(other_job):
     """An active job runs in an environment. Most jobs have an earlier attempt with an exit code, and some an order."""
-    environment = ("east", "west", "north")[other_job.order % 3]
+    environment = ("east", "west", "north")[other_job.sequence % 3]
     run = attempt(environment=environment)
-    earlier = () if other_job.order % 4 == 0 else (replace(run, exit_code=other_job.order % 3),)
+    earlier = () if other_job.sequence % 4 == 0 else (replace(run, exit_code=other_job.sequence % 3),)
     kinds = ((), (StopKind.CANCEL,), (StopKind.PAUSE, StopKind.TERMINATE), (StopKind.TIMEOUT,))[
-        other_job.order // 2 % 4
+        other_job.sequence // 2 % 4
     ]
     orders = tuple(StopOrder(kind=kind, reason="", ordered_at=NOON) for kind in kinds)
     return replace(other_job, attempts=earlier, attempt=run if other_job.status in ACTIVE else None, stop_orders=orders)
@@ -120,7 +120,7 @@ async def whole_search(store, query):
     orders, pages = [], 0
     while True:
         page = await store.search(query)
-        orders += [other_job.order for other_job in page.jobs]
+        orders += [other_job.sequence for other_job in page.jobs]
         pages += 1
         assert len(page.jobs) <= query.limit
         assert (page.next is None) is (page.searched_back_to is None)
@@ -150,7 +150,7 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
     """`bound`: the most that a page may cost; the small one ends most pages before they are full."""
     jobs, store = made_of(singles), InlineStore()
     ended = {
-        other_job.id: NOON + timedelta(milliseconds=other_job.order % 5)
+        other_job.id: NOON + timedelta(milliseconds=other_job.sequence % 5)
         for other_job in jobs
         if other_job.status in FINISHED
     }
@@ -158,16 +158,18 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
     await store.commit(Changes(inserted=tuple(jobs), history=history))
     arrays = [other_job for other_job in jobs if other_job.spec.array_size is not None and other_job.child is None]
     stopped = data.draw(
-        st.lists(st.sampled_from(arrays), unique_by=lambda value: value.order) if arrays else st.just([])
+        st.lists(st.sampled_from(arrays), unique_by=lambda value: value.sequence) if arrays else st.just([])
     )
-    over = {other_value.order: NOON + timedelta(milliseconds=3) for other_value in stopped if other_value.order % 2}
+    over = {
+        other_value.sequence: NOON + timedelta(milliseconds=3) for other_value in stopped if other_value.sequence % 2
+    }
     for query in data.draw(st.lists(QUERIES, min_size=1, max_size=5)):
-        stopped_arrays = frozenset(other_value.order for other_value in stopped)
+        stopped_arrays = frozenset(other_value.sequence for other_value in stopped)
         supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
         with patch.multiple(job_search, MAX_ROWS=bound, MAX_COUNTED_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
             counted = await store.count(supported)
-        assert listed == [other_value.order for other_value in searched(jobs, supported, ended)]
+        assert listed == [other_value.sequence for other_value in searched(jobs, supported, ended)]
         assert counted.jobs <= len(listed)
         assert not counted.is_exact or counted.jobs == len(listed)
         assert counted.is_exact or bound == 7 or counted.jobs == supported.limit < len(listed)
@@ -202,4 +204,4 @@ async def test_a_found_job_is_complete(store):
 async def named(store, jobs, *names):
     await store.commit(Changes(inserted=tuple(jobs)))
     page = await store.search(PageQuery(selection=JobSelection(names=frozenset(names)), limit=9))
-    return [other_job.order for other_job in page.jobs]
+    return [other_job.sequence for other_job in page.jobs]

@@ -30,7 +30,7 @@ async def update(store, **changes):
 
 
 async def test_a_new_store_is_empty(store):
-    assert await store.last_order() == -1
+    assert await store.last_sequence() == -1
     assert await store.jobs([job_id(1)]) == {}
     assert await store.active() == ()
     assert await store.history(job_id(1)) == ()
@@ -93,9 +93,9 @@ async def test_jobs_inserted_and_updated_together_are_read_as_saved(store):
     assert await store.jobs([other_job.id for other_job in left]) == {
         other_job.id: saved(other_job) for other_job in left
     }
-    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [1, 4]
-    assert [other_job.order for other_job in await store.unschedulable(9)] == [3]
-    assert [other_job.order for other_job in await store.active()] == [2]
+    assert [other_job.sequence for other_job in await store.runnable(QueueName("default"), 9)] == [1, 4]
+    assert [other_job.sequence for other_job in await store.unschedulable(9)] == [3]
+    assert [other_job.sequence for other_job in await store.active()] == [2]
 
 
 async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
@@ -105,24 +105,24 @@ async def test_a_held_job_is_no_candidate_and_still_counts_as_queued(store):
     await update(store, inserted=(free, held, waits, runs))
     queued = await store.queued()
 
-    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [1]
-    assert [other_job.order for other_job in await store.unschedulable(9)] == []
+    assert [other_job.sequence for other_job in await store.runnable(QueueName("default"), 9)] == [1]
+    assert [other_job.sequence for other_job in await store.unschedulable(9)] == []
     assert [
-        other_job.order
+        other_job.sequence
         for other_job in (await store.search(PageQuery(selection=JobSelection(held=True), limit=9))).jobs
     ] == [
         3,
         2,
     ]
     await update(store, updated=(replace(held, hold=None), replace(free, hold=hold)))
-    assert [other_job.order for other_job in await store.runnable(QueueName("default"), 9)] == [2]
+    assert [other_job.sequence for other_job in await store.runnable(QueueName("default"), 9)] == [2]
     assert await store.queued() == queued == {"root": 3}
 
 
 async def test_the_last_order_is_the_highest(store):
     await update(store, inserted=(job(number=7), job(number=3)))
 
-    assert await store.last_order() == 7
+    assert await store.last_sequence() == 7
 
 
 async def test_concurrent_commits_are_all_saved(store):
@@ -164,10 +164,10 @@ async def test_an_id_is_unique(store):
     await update(store, inserted=(first,))
 
     with pytest.raises(Conflict):
-        await update(store, inserted=(job(), replace(first, order=10**6)))
+        await update(store, inserted=(job(), replace(first, sequence=10**6)))
 
     assert await store.jobs([first.id]) == {first.id: first}
-    assert await store.last_order() == first.order
+    assert await store.last_sequence() == first.sequence
 
 
 async def test_an_order_is_unique(store):
@@ -211,8 +211,8 @@ async def test_unschedulable_jobs_of_all_queues_are_listed_in_order(store):
     )
     await update(store, inserted=inserted)
 
-    assert [other_job.order for other_job in await store.unschedulable(2)] == [1, 3]
-    assert [other_job.order for other_job in await store.unschedulable(2, after=3)] == [5]
+    assert [other_job.sequence for other_job in await store.unschedulable(2)] == [1, 3]
+    assert [other_job.sequence for other_job in await store.unschedulable(2, after=3)] == [5]
 
 
 async def test_dependents_are_jobs_that_still_wait(store):

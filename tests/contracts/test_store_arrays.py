@@ -59,7 +59,7 @@ async def test_a_child_without_its_array_is_a_conflict(store):
     with pytest.raises(Conflict):
         await store.commit(Changes(inserted=(job(number=1), child(array(number=5), 0))))
 
-    assert await store.last_order() == -1
+    assert await store.last_sequence() == -1
 
 
 async def test_a_child_is_spawned_once(store, seven_children):
@@ -166,7 +166,7 @@ async def test_a_queue_is_listed_without_children(store, seven_children):
     ).jobs
     named = (await store.list(PageQuery(selection=JobSelection(names=frozenset({"*"})), limit=100))).jobs
 
-    assert [other_job.order for other_job in jobs] == [18, 10, 9]
+    assert [other_job.sequence for other_job in jobs] == [18, 10, 9]
     assert running == ()
     assert named == jobs
 
@@ -179,13 +179,13 @@ async def test_an_array_reserves_the_orders_of_all_its_children(store):
     parent = array(100, number=10, array_state=None, status=Status.SUBMITTED)
 
     await store.commit(Changes(inserted=(job(number=9), parent)))
-    waiting = await store.last_order()
+    waiting = await store.last_sequence()
     await store.commit(Changes(inserted=(child(parent, 0),)))
-    spawning = await store.last_order()
+    spawning = await store.last_sequence()
     await store.commit(Changes(inserted=(job(number=111),)))
 
     assert (waiting, spawning) == (110, 110)
-    assert await store.last_order() == 111
+    assert await store.last_sequence() == 111
 
 
 # ------------------------------------------------------------------------------------------------------ parents at work
@@ -241,7 +241,7 @@ async def test_arrays_with_work_are_listed_in_order(store):
     parents = tuple(array(4, number=number, array_state=ArrayState()) for number in (30, 10, 20))
     await store.commit(Changes(inserted=parents))
 
-    assert [other_job.order for other_job in await store.arrays_with_work()] == [10, 20, 30]
+    assert [other_job.sequence for other_job in await store.arrays_with_work()] == [10, 20, 30]
 
 
 # -------------------------------------------------------------------------------------------------------- dependencies

@@ -45,7 +45,7 @@ def chosen(store):
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
         previewed = [value.place for value in await store.preview(job_filter, 100)]
         await store.commit(Changes(bulk_stops=((BULK_STOP, job_filter),)))
-        selected = [(target.job.order, target.part) for target in await store.next_targets(1, 100)]
+        selected = [(target.job.sequence, target.part) for target in await store.next_targets(1, 100)]
         assert selected == previewed[::-1]
         return previewed
 
@@ -150,14 +150,14 @@ async def test_the_selection_includes_changes_of_the_same_commit(store):
     selection = JobSelection(statuses=frozenset({Status.RUNNABLE, Status.SUBMITTED}))
     await store.commit(Changes(inserted=(comes,), updated=(runs,), bulk_stops=((BULK_STOP, selection),)))
 
-    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
+    assert [target.job.sequence for target in await store.next_targets(1, 10)] == [2]
 
 
 async def test_later_jobs_are_not_selected(store):
     await store.commit(Changes(inserted=(job(number=1),), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(inserted=(job(number=2),)))
 
-    assert [target.job.order for target in await store.next_targets(1, 10)] == [1]
+    assert [target.job.sequence for target in await store.next_targets(1, 10)] == [1]
 
 
 async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(store):
@@ -166,11 +166,13 @@ async def test_a_bulk_stop_continues_at_its_position_and_is_deleted_at_its_end(s
     )
     [_, last] = await store.next_targets(1, 2)
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=last.job.order, part=None, complete=False),)))
+    await store.commit(
+        Changes(progress=(Progress(bulk_stop=1, sequence=last.job.sequence, part=None, complete=False),))
+    )
 
-    assert [target.job.order for target in await store.next_targets(1, 10)] == [1, 0]
+    assert [target.job.sequence for target in await store.next_targets(1, 10)] == [1, 0]
     assert await store.bulk_stops() == (BULK_STOP,)
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=0, part=None, complete=True),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, sequence=0, part=None, complete=True),)))
     assert (await store.bulk_stops(), await store.next_targets(1, 10), list(await store.target_ranges(1))) == (
         (),
         (),
@@ -183,9 +185,9 @@ async def test_a_completed_bulk_stop_leaves_no_rows_for_its_number(store):
     await store.commit(Changes(inserted=(job(number=1), job(number=2)), bulk_stops=((BULK_STOP, ALL),)))
     await store.commit(Changes(updated=(over,), history=ended([over])))
     await store.prune(NOON + timedelta(days=1), keep=(), limit=10)
-    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
+    assert [target.job.sequence for target in await store.next_targets(1, 10)] == [2]
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=2, part=None, complete=True),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, sequence=2, part=None, complete=True),)))
     await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(names=frozenset({"unknown"}))),)))
     await store.commit(Changes(inserted=(replace(over, id=job_id(7), status=Status.RUNNABLE),)))
 
@@ -197,7 +199,7 @@ async def test_nodes_of_a_job_are_selected_one_after_another(store):
     ids = (node_id(job_id(1), 0), node_id(job_id(1), 2), job_id(1))
     await store.commit(Changes(bulk_stops=((BULK_STOP, JobSelection(ids=ids)),)))
 
-    await store.commit(Changes(progress=(Progress(bulk_stop=1, order=1, part=2, complete=False),)))
+    await store.commit(Changes(progress=(Progress(bulk_stop=1, sequence=1, part=2, complete=False),)))
 
     assert [target.part for target in await store.next_targets(1, 10)] == [0, None]
 
@@ -268,7 +270,7 @@ async def test_any_selection_previews_the_jobs_of_its_specification(made, select
     ]
 
     specified = [filters.selected({other_job.id: other_job for other_job in jobs}, each).values() for each in selection]
-    assert found == [[(element.order, element.id) for element in each][:5] for each in specified]
+    assert found == [[(element.sequence, element.id) for element in each][:5] for each in specified]
 
 
 @settings(max_examples=examples(60))
@@ -284,7 +286,7 @@ async def test_candidates_with_later_changes_equal_a_selection_at_the_commit(mad
     await store.commit(Changes(inserted=jobs, history=ended(jobs)))
     candidates = Candidates(
         places=await store.candidates(selection),
-        changed=frozenset(other_job.order for other_job in changed) | {job(number=20).order},
+        changed=frozenset(other_job.sequence for other_job in changed) | {job(number=20).sequence},
     )
 
     await store.commit(

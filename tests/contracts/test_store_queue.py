@@ -66,7 +66,8 @@ async def test_jobs_of_excluded_accounts_are_skipped(store):
 
     async def found(limit, after, *beside):
         return [
-            other_job.order for other_job in await store.runnable("default", limit, after, excluding=frozenset(beside))
+            other_job.sequence
+            for other_job in await store.runnable("default", limit, after, excluding=frozenset(beside))
         ]
 
     assert await found(10, -1) == [1, 2, 3, 4, 5, 6]
@@ -93,7 +94,7 @@ async def test_in_a_share_jobs_of_excluded_accounts_are_skipped(store):
 
     async def found(limit, after, *beside):
         got = await store.runnable_in_share("default", "red", limit, after, excluding=frozenset(beside))
-        return [other_job.order for other_job in got]
+        return [other_job.sequence for other_job in got]
 
     assert await found(10, None) == [3, 4, 1, 2, 5]
     assert await found(10, None, "lab") == [3, 2, 5]
@@ -113,7 +114,7 @@ def place_query(other_job):
     return WaitingJob(
         job_id=other_job.id,
         queue=other_job.spec.queue,
-        order=other_job.order,
+        sequence=other_job.sequence,
         share=other_job.spec.share_identifier,
         priority=other_job.spec.scheduling_priority or 0,
     )

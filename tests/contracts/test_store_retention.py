@@ -54,7 +54,7 @@ async def pruned(store, *, before=NOON + DAY, keep=(), limit=100):
 
 
 async def left(store):
-    return sorted(other_job.order for other_job in (await store.list(PageQuery(limit=1000))).jobs)
+    return sorted(other_job.sequence for other_job in (await store.list(PageQuery(limit=1000))).jobs)
 
 
 NEWEST = job(number=900)
@@ -92,7 +92,7 @@ async def test_the_end_of_a_job_is_the_time_of_its_final_status(kept):
 async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     gone, stays = over(1, needs=NEEDS), over(2, needs=NEEDS)
     streams = tuple(
-        log_stream(job(number=other_job.order, status=Status.RUNNING), name=_stream(other_job))
+        log_stream(job(number=other_job.sequence, status=Status.RUNNING), name=_stream(other_job))
         for other_job in (gone, stays)
     )
     await saved(kept, gone, streams=streams[:1], submissions=((submission(), gone.id, NOON),))
@@ -104,7 +104,9 @@ async def test_all_rows_of_a_job_are_deleted_with_it(kept):
     assert await kept.stream(_stream(gone)) is None
     assert await kept.stream(_stream(stays)) == streams[1]
     assert await kept.submissions([submission()]) == {}
-    assert [other_job.order for other_job in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [2]
+    assert [other_job.sequence for other_job in await kept.list_needing(NeedQuery(resource="licences", limit=10))] == [
+        2
+    ]
     assert await kept.deleted_log_ids(10) == (container_tags(gone)[0].log_id,)
 
 
@@ -261,7 +263,7 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, da
     store, jobs = InlineStore(), [jobs_of(index, made) for index, made in enumerate(groups)]
     for of, made in zip(jobs, groups, strict=True):
         await saved(store, *of, at=NOON + made["day"] * DAY)
-    last = await store.last_order()
+    last = await store.last_sequence()
 
     done = await pruned(store, before=NOON + day * DAY, keep={job_id(index * 100) for index in keep}, limit=limit)
 
@@ -270,7 +272,7 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, da
         other_job.id for of in jobs for other_job in of
     } - {other_job.id for other_job in gone}
     assert set(await store.deleted_log_ids(1000)) == {tag.log_id for value in gone for tag in container_tags(value)}
-    assert await store.last_order() == last
+    assert await store.last_sequence() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)
 

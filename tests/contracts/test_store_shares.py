@@ -55,7 +55,7 @@ async def test_a_candidate_has_all_members_for_placement(store, insert):
 
     (found,) = await store.runnable(DEFAULT, 10)
 
-    assert (found.job_id, found.order, found.share, found.priority) == (full.id, 5, "red", 7)
+    assert (found.job_id, found.sequence, found.share, found.priority) == (full.id, 5, "red", 7)
     assert found.resources == resources(gpus=2, millicpus=250, memory_mib=64)
     assert (found.requirements, found.timeout) == (needs(3), timedelta(seconds=60.5))
     assert await store.runnable_in_share(DEFAULT, "red", 10) == (found,)
@@ -79,7 +79,7 @@ async def test_a_share_continues_after_a_priority_and_an_order(store, insert):
     await insert(waiting(1), waiting(2, priority=5), waiting(3, priority=5), waiting(4, priority=9), waiting(5))
 
     async def orders(after, limit=10):
-        return [other_job.order for other_job in await store.runnable_in_share(DEFAULT, "red", limit, after=after)]
+        return [other_job.sequence for other_job in await store.runnable_in_share(DEFAULT, "red", limit, after=after)]
 
     assert await orders(None, limit=2) == [4, 2]
     assert await orders((5, 2), limit=2) == [3, 1]
@@ -154,11 +154,11 @@ async def test_an_ended_array_that_requires_a_resource_counts_as_failed(store, s
 
     selection = query(status=status, ended_arrays=frozenset({1, 2}))
 
-    assert [other_job.order for other_job in await store.list_needing(selection)] == found
+    assert [other_job.sequence for other_job in await store.list_needing(selection)] == found
 
 
 async def orders(store, **changes):
-    return [other_job.order for other_job in await store.list_needing(query(**changes))]
+    return [other_job.sequence for other_job in await store.list_needing(query(**changes))]
 
 
 async def test_jobs_that_require_a_resource_are_listed_newest_first(store, insert):
@@ -266,7 +266,7 @@ def specified(jobs, limit, after):
     return (
         tuple(shares),
         [tuple([other_job for other_job in behind if other_job.share == share][:limit]) for share in shares],
-        tuple([other_job for other_job in waiting if other_job.order > order][:limit]),
+        tuple([other_job for other_job in waiting if other_job.sequence > order][:limit]),
         tuple(unschedulable[:limit]),
         filters.listed_needing(jobs, query(limit=limit, before=None if after is None else order)),
         sum(other_job.spec.queue == DEFAULT and other_job.status not in FINISHED for other_job in jobs),
@@ -274,7 +274,7 @@ def specified(jobs, limit, after):
 
 
 def _rank(of):
-    return -of.priority, of.order
+    return -of.priority, of.sequence
 
 
 @settings(max_examples=examples(40))

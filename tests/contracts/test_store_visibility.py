@@ -52,7 +52,7 @@ async def test_pages_have_each_visible_job_once_in_order(store):
 
     async def listed(limit=9, before=None, **selection):
         query = PageQuery(selection=JobSelection(**selection), limit=limit, before=before)
-        return [other_job.order for other_job in (await store.list(query)).jobs]
+        return [other_job.sequence for other_job in (await store.list(query)).jobs]
 
     assert await listed(visibility=OWN) == [4, 2, 0]
     assert await listed(visibility=OWN, limit=2) == [4, 2]
@@ -135,7 +135,7 @@ def specified(jobs, streams, definitions, queries):
     newest = sorted(by_name, key=lambda item: (item.created_at, item.name), reverse=True)
     return [
         filters.searched(jobs, every, {})[:limit],
-        tuple(other_job for other_job in filters.searched(jobs, named, {}) if other_job.order < 5)[:limit],
+        tuple(other_job for other_job in filters.searched(jobs, named, {}) if other_job.sequence < 5)[:limit],
         filters.listed_needing(jobs, needing),
         tuple(by_name[:limit]),
         tuple([other_item for other_item in newest if (other_item.created_at, other_item.name) < BEFORE][:limit]),
@@ -158,7 +158,7 @@ async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
         job(number=number, owner=owner, status=status, needs=NEEDS) for number, (owner, status) in enumerate(owners)
     ]
     running = job(number=1000, status=Status.RUNNING)
-    streams = [log_stream(running, name=f"s{other_job.order}", owner=other_job.spec.owner) for other_job in jobs]
+    streams = [log_stream(running, name=f"s{other_job.sequence}", owner=other_job.spec.owner) for other_job in jobs]
     store, every = InlineStore(), JobSelection(visibility=visibility)
     named = replace(every, names=frozenset({"a*", "a-job"}))
     queries = (
@@ -168,7 +168,7 @@ async def test_any_visibility_lists_exactly_its_jobs(owners, visibility, limit):
     )
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     definitions = [
-        await store.add_definition(definition(name=f"d{other_job.order}", owner=other_job.spec.owner), caller=None)
+        await store.add_definition(definition(name=f"d{other_job.sequence}", owner=other_job.spec.owner), caller=None)
         for other_job in jobs
     ]
 

@@ -56,9 +56,9 @@ def test_an_array_is_pending_and_spawns_once_its_dependencies_are_met():
 
 
 def test_children_share_the_spec_and_have_the_next_orders():
-    after, children = arrays.spawn(parent(5, order=10), 2, LATER)
+    after, children = arrays.spawn(parent(5, sequence=10), 2, LATER)
 
-    assert [(child.id, child.order, child.child.index) for child in children] == [
+    assert [(child.id, child.sequence, child.child.index) for child in children] == [
         (f"{after.id}:0", 11, 0),
         (f"{after.id}:1", 12, 1),
     ]

@@ -37,7 +37,7 @@ def room(*active, environments=None, now=NOON, promised=None, **stocks):
 def one(*needs, longest=None, number=None, **fields):
     return Candidate(
         job_id=job_id(next(numbers) if number is None else number),
-        order=0,
+        sequence=0,
         resources=resources(**{"memory_mib": 1} | fields),
         requirements=needs,
         timeout=longest,

@@ -36,7 +36,7 @@ class Machine:
 
     def __init__(self, head):
         self.minute, self.promised, self.number = 0, {}, 0
-        self.head = Candidate(job_id=HEAD, order=0, resources=head)
+        self.head = Candidate(job_id=HEAD, sequence=0, resources=head)
         self.runs = {}
 
     @property
@@ -51,7 +51,7 @@ class Machine:
         """Offer one; if it is placed it runs for as long as it takes, or its timeout."""
         self.number += 1
         timeout = None if most is None else most * MINUTE
-        offered = Candidate(job_id=job_id(self.number), order=self.number, resources=wanted, timeout=timeout)
+        offered = Candidate(job_id=job_id(self.number), sequence=self.number, resources=wanted, timeout=timeout)
         outcome = (room.place_if_no_delay if squeezed else room.place_or_reserve)(offered, NAMES)
         if isinstance(outcome, Fits):
             fields = {"millicpus": wanted.millicpus, "memory_mib": wanted.memory_mib, "gpus": wanted.gpus}

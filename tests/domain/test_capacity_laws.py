@@ -56,7 +56,7 @@ def offers(draw):
     room = FreeCapacity(cluster=site, usage=Usage(under_way(*value) for value in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
-        outcome = room.place_or_reserve(Candidate(job_id=job_id(number), order=number, resources=wanted), names)
+        outcome = room.place_or_reserve(Candidate(job_id=job_id(number), sequence=number, resources=wanted), names)
         made.append(offer_of(wanted, names, outcome, by_name=by_name, taken=taken, aside=aside))
         taken += [(wanted, outcome.environment)] if isinstance(outcome, Fits) else []
         aside += [(wanted, made[-1].able)] if made[-1].able and isinstance(outcome, Insufficient) else []

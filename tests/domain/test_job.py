@@ -119,7 +119,7 @@ def ended(number):
 
 
 def retried(*attempts, **changes):
-    job = Job(id=job_id(1), order=1, spec=spec(), created_at=NOON, status=Status.RUNNABLE, attempts=attempts)
+    job = Job(id=job_id(1), sequence=1, spec=spec(), created_at=NOON, status=Status.RUNNABLE, attempts=attempts)
     return replace(job, **changes)
 
 

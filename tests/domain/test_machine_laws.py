@@ -140,7 +140,7 @@ def candidate(number, nodes, most=None):
     made = gang_of(nodes)
     return Candidate(
         job_id=job_id(number),
-        order=number,
+        sequence=number,
         resources=made.resources,
         nodes=made.runs if len(nodes) > 1 else (),
         timeout=None if most is None else most * MINUTE,

@@ -41,7 +41,7 @@ def room(*environments, active=()):
 def small(**changes):
     """A candidate that requests one vCPU and 1 MiB."""
     wanted = resources(**{"millicpus": 1000, "memory_mib": 1} | changes)
-    return Candidate(job_id=job_id(next(numbers)), order=0, resources=wanted)
+    return Candidate(job_id=job_id(next(numbers)), sequence=0, resources=wanted)
 
 
 def running(**fields):

@@ -125,7 +125,7 @@ def under_way(account, millicpus):
 
 def offered(number, account, millicpus):
     size = Resources(millicpus=millicpus, memory_mib=1)
-    return Candidate(job_id=job_id(number), order=number, resources=size, account=account)
+    return Candidate(job_id=job_id(number), sequence=number, resources=size, account=account)
 
 
 def in_use(limited, held):

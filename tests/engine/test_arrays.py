@@ -46,7 +46,7 @@ async def test_the_orders_of_children_are_reserved_when_the_array_is_submitted()
     harness = await harness_with()
     await harness.process(submit(ONE, array_size=7), submit(TWO))
 
-    assert (await parent_of(harness, TWO)).order == (await parent_of(harness)).order + 8
+    assert (await parent_of(harness, TWO)).sequence == (await parent_of(harness)).sequence + 8
 
 
 async def test_an_order_interrupted_by_a_crash_is_completed():

@@ -131,12 +131,12 @@ async def test_there_is_no_head_when_all_jobs_are_placed():
 
 async def test_the_children_of_an_array_under_order_do_not_start():
     parent = pending(array_size=4, number=7_000_000)
-    index = {"child": ArrayChild(parent=parent.id, index=3), "order": parent.order + 4}
+    index = {"child": ArrayChild(parent=parent.id, index=3), "sequence": parent.sequence + 4}
     child, other = runnable(id=child_id(parent.id, 3), **index), runnable()
     store = await stored(parent, child, other)
 
     unit = await after_placement(
-        store, catalog_of(), skip=Exclusions(children=IntervalSet([(parent.order + 1, parent.order + 4)]))
+        store, catalog_of(), skip=Exclusions(children=IntervalSet([(parent.sequence + 1, parent.sequence + 4)]))
     )
 
     assert environments_of(unit, child, other) == [None, "local"]

@@ -170,7 +170,7 @@ async def test_a_user_has_a_bounded_number_of_bulk_stops_in_progress(monkeypatch
 async def test_a_wait_for_a_completed_bulk_stop_ends():
     harness, (message, reports) = await harness_with(runnable()), order()
     await harness.process(message)
-    await harness.store.commit(Changes(progress=(Progress(bulk_stop=1, order=-1, part=None, complete=True),)))
+    await harness.store.commit(Changes(progress=(Progress(bulk_stop=1, sequence=-1, part=None, complete=True),)))
 
     await harness.loop.load()
 

@@ -37,7 +37,7 @@ DAMAGES = {
     "is cut short": '{"id":"00000000',
     "is empty": "",
     "is a list": "[1, 2]",
-    "has members of another kind": '{"id":5,"order":"x","created_at":[]}',
+    "has members of another kind": '{"id":5,"sequence":"x","created_at":[]}',
     "is not UTF-8": b'{"id":"\xff\xfe',
     "is without an id": '{"created_at":"2026-11-21T12:00:00Z"}',
 }
@@ -53,7 +53,7 @@ async def database():
 def damage(database, job, column="state", what="{"):
     table = "job_specs" if column == "spec" else "jobs"
     value = f"CAST(x'{what.hex()}' AS TEXT)" if isinstance(what, bytes) else f"'{what}'"
-    database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE ord = {job.order}")
+    database.connection.execute(f"UPDATE {table} SET {column} = {value} WHERE sequence = {job.sequence}")
 
 
 async def harness_with(database, *jobs, catalog=None):
@@ -194,8 +194,10 @@ async def test_the_damaged_record_is_kept_unchanged(database):
 
     await harness.store.jobs([bad.id])
 
-    kept = database.connection.execute("SELECT ord, column_name, raw FROM quarantine ORDER BY column_name").fetchall()
-    assert kept == [(bad.order, "spec", b"no spec"), (bad.order, "state", b'{"id":"\xff')]
+    kept = database.connection.execute(
+        "SELECT sequence, column_name, raw FROM quarantine ORDER BY column_name"
+    ).fetchall()
+    assert kept == [(bad.sequence, "spec", b"no spec"), (bad.sequence, "state", b'{"id":"\xff')]
     assert await harness.store.quarantined_values() == 2
 
 
@@ -227,8 +229,8 @@ async def test_a_damaged_finished_job_holds_no_resources(database):
     done = succeeded()
     harness = await harness_with(database, done)
     lives = running()
-    result = rows.state_row(replace(lives, id=done.id, order=done.order), version=0)["state"]
-    database.connection.execute("UPDATE jobs SET state = ? WHERE ord = ?", (result, done.order))
+    result = rows.state_row(replace(lives, id=done.id, sequence=done.sequence), version=0)["state"]
+    database.connection.execute("UPDATE jobs SET state = ? WHERE sequence = ?", (result, done.sequence))
     await harness.loop.load()
 
     await harness.process(
@@ -289,7 +291,7 @@ async def test_dependents_of_a_damaged_job_fail(database):
 async def test_the_container_of_a_damaged_job_is_removed_and_its_capacity_is_free(database):
     bad, good = running(millicpus=ALL), runnable(millicpus=ALL)
     harness = await harness_with(database, bad, good)
-    database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE ord = {bad.order}")
+    database.connection.execute(f"UPDATE jobs SET state = rtrim(state, '}}') WHERE sequence = {bad.sequence}")
     await harness.loop.load()
 
     await check_damaged(harness)

@@ -108,7 +108,7 @@ class RandomRun:
                 JobSelection(ids=(*self.dice.sample(self.ids, len(self.ids) // 3), self._any())),
             ]
         )
-        as_of = self.harness.loop.state.next_order
+        as_of = self.harness.loop.state.next_sequence
         return BulkStopRequest(
             request=request, selection=selection, as_of=as_of, report=lambda _: None, answer=answer(), caller=ADMIN
         )
@@ -118,7 +118,7 @@ class RandomRun:
         store, found = self.harness.store, set()
         for bulk_stop in await store.bulk_stops():
             for first, last in await store.target_ranges(bulk_stop.number):
-                found |= {job.id for job in (await self.known()).values() if first <= job.order <= last}
+                found |= {job.id for job in (await self.known()).values() if first <= job.sequence <= last}
         return found - self.harness.loop.state.active.keys()
 
     def _submit(self):

@@ -219,7 +219,10 @@ async def test_new_jobs_get_ascending_orders_above_all_earlier_ones():
 
     await harness.process(first, second)
 
-    assert [first.answer.result().order, second.answer.result().order] == [before.order + 1, before.order + 2]
+    assert [first.answer.result().sequence, second.answer.result().sequence] == [
+        before.sequence + 1,
+        before.sequence + 2,
+    ]
 
 
 async def test_a_submission_repeated_in_the_same_unit_of_work_returns_the_first_job():

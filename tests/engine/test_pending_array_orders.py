@@ -90,7 +90,7 @@ async def test_pages_of_failed_children_continue_where_they_ended():
     show, query = shown_by(harness), of_status(Status.FAILED, parent=ONE, limit=4)
 
     first = await jobs_of(show.list(query))
-    second = await jobs_of(show.list(replace(query, before=SearchPosition(0, first[-1].order))))
+    second = await jobs_of(show.list(replace(query, before=SearchPosition(0, first[-1].sequence))))
 
     assert [job.child.index for job in (*first, *second)] == [5, 4, 3, 2, 1, 0]
     assert {job.status for job in (*first, *second)} == {Status.FAILED}

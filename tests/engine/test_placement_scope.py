@@ -49,7 +49,7 @@ async def reason(harness, job):
     return (await harness.store.jobs([job.id]))[job.id].status_reason
 
 
-RUNS, SMALL, BEHIND = running(millicpus=FULL), running(millicpus=3000), runnable(order=9_000_000)
+RUNS, SMALL, BEHIND = running(millicpus=FULL), running(millicpus=3000), runnable(sequence=9_000_000)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ async def test_a_job_that_was_not_examined_starts_after_a_change_of_the_catalog(
 
 async def test_an_older_job_that_becomes_runnable_is_the_new_head():
     runs, last = running(millicpus=FULL), running(millicpus=FULL)
-    older, head = pending(order=1, depends_on=(Dependency(job_id=last.id),)), runnable(order=2)
+    older, head = pending(sequence=1, depends_on=(Dependency(job_id=last.id),)), runnable(sequence=2)
     harness = await surveyed_harness(runs, last, older, head)
 
     await harness.process(event_message(last, exited(0)))
@@ -111,7 +111,7 @@ async def test_an_older_job_that_becomes_runnable_is_the_new_head():
 
 
 async def test_the_job_behind_a_terminated_head_is_the_new_head():
-    head, behind = runnable(order=8), runnable(order=9)
+    head, behind = runnable(sequence=8), runnable(sequence=9)
     harness = await surveyed_harness(running(millicpus=FULL), head, behind)
 
     await harness.process(request(head, terminate()))

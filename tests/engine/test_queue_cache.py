@@ -65,18 +65,18 @@ async def test_a_cached_candidate_is_not_read_again():
 
 
 async def test_the_front_follows_jobs_that_begin_and_cease_to_wait():
-    first, last = runnable(order=1), runnable(order=9)
+    first, last = runnable(sequence=1), runnable(sequence=9)
     store, cache = await cache_of(first, last)
 
-    await save(store, cache, new=[runnable(order=5)], placed_jobs=[first])
+    await save(store, cache, new=[runnable(sequence=5)], placed_jobs=[first])
 
     assert await agree(store, cache, "default", 8)
     assert store.queries == 1
 
 
 async def test_jobs_behind_the_cached_front_are_not_cached():
-    store, cache = await cache_of(*(runnable(order=index) for index in range(PAGE)))
-    behind = runnable(order=2 * PAGE)
+    store, cache = await cache_of(*(runnable(sequence=index) for index in range(PAGE)))
+    behind = runnable(sequence=2 * PAGE)
 
     await save(store, cache, new=[behind])
 
@@ -86,8 +86,8 @@ async def test_jobs_behind_the_cached_front_are_not_cached():
 
 @pytest.mark.parametrize("first", [-1, 5, MAX_CANDIDATES - 3, MAX_CANDIDATES + 10])
 async def test_a_queue_may_be_longer_than_its_cached_front(first):
-    store, cache = await cache_of(runnable(order=0))
-    await save(store, cache, new=[runnable(order=index) for index in range(1, 2 * MAX_CANDIDATES)])
+    store, cache = await cache_of(runnable(sequence=0))
+    await save(store, cache, new=[runnable(sequence=index) for index in range(1, 2 * MAX_CANDIDATES)])
 
     assert await agree(store, cache, "default", 2 * MAX_CANDIDATES, first)
     assert len(cache.fronts["default"]) <= MAX_CANDIDATES
@@ -95,7 +95,7 @@ async def test_a_queue_may_be_longer_than_its_cached_front(first):
 
 async def test_excluded_accounts_are_left_out_of_cached_and_stored_jobs():
     owners = [*[LAB] * PAGE, OTHER, LAB, OTHER]
-    store, cache = await cache_of(*(runnable(order=number, owner=owner) for number, owner in enumerate(owners)))
+    store, cache = await cache_of(*(runnable(sequence=number, owner=owner) for number, owner in enumerate(owners)))
 
     assert await agree(store, cache, "default", 8, excluding=frozenset({"lab"}))
     assert store.queries == 2
@@ -195,10 +195,10 @@ async def test_the_cache_agrees_with_the_store_after_random_changes(moves):
 
 async def _agree_after(store, cache, orders, limit, first):
     """Place the waiting jobs of these orders, submit the others, then compare the cache with the store."""
-    known = {job.order: job for job in store.all_jobs().values()}
+    known = {job.sequence: job for job in store.all_jobs().values()}
     standing = {order: known[order] for order in orders & known.keys() if is_queued_for_placement(known[order])}
     await save(
-        store, cache, new=[runnable(order=order) for order in orders - known.keys()], placed_jobs=standing.values()
+        store, cache, new=[runnable(sequence=order) for order in orders - known.keys()], placed_jobs=standing.values()
     )
     line = await InlineStore.runnable(store, "default", limit, first)
     jobs = await InlineStore.jobs(store, [job.job_id for job in line])

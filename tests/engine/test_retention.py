@@ -57,7 +57,7 @@ class PrunerHarness:
 
     async def remaining(self):
         found = await self.store.jobs([job_id(number) for number in range(1000)])
-        return sorted(other_job.order for other_job in found.values())
+        return sorted(other_job.sequence for other_job in found.values())
 
     def logs(self):
         return len(list(self.archive.directory.glob("*/*.log")))

@@ -196,7 +196,7 @@ async def placed_behind(skipped, skip):
 @pytest.mark.fault("CO07")
 async def test_behind_a_large_cancelled_array_the_higher_queue_is_still_first():
     children = [runnable(queue="urgent") for _ in range(queue_reader.MAX_SKIPPED + 100)]
-    orders = [child.order for child in children]
+    orders = [child.sequence for child in children]
 
     assert await placed_behind(children, Exclusions(children=IntervalSet([(min(orders), max(orders))]))) == [
         "local",
@@ -208,7 +208,7 @@ async def test_a_job_behind_many_small_cancelled_arrays_starts():
     jobs = [runnable(queue="urgent") for _ in range(60)]
     children = jobs[::2]
 
-    skip = Exclusions(children=IntervalSet([(child.order, child.order) for child in children]))
+    skip = Exclusions(children=IntervalSet([(child.sequence, child.sequence) for child in children]))
 
     assert await placed_behind(children, skip) == ["local", None]
 
@@ -219,5 +219,5 @@ async def test_no_job_of_a_lower_queue_starts_before_a_queue_is_read_to_its_end(
     children = [runnable(queue="urgent") for _ in range(5)]
 
     assert await placed_behind(
-        children, Exclusions(bulk_stop_targets=IntervalSet([(child.order, child.order) for child in children]))
+        children, Exclusions(bulk_stop_targets=IntervalSet([(child.sequence, child.sequence) for child in children]))
     ) == [None, None]

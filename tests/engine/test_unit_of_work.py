@@ -125,13 +125,13 @@ def test_placement_is_due_after(job, event):
 )
 def test_a_queue_is_changed_by(job, event):
     unit = new_unit()
-    later = replace(job, id=job_id(999_999), order=job.order + 1)
+    later = replace(job, id=job_id(999_999), sequence=job.sequence + 1)
     unit.load([job, later])
 
     unit.step(later.id, event)
     unit.step(job.id, event)
 
-    assert (unit.changed_queues, unit.placement_due) == ({"default": job.order}, False)
+    assert (unit.changed_queues, unit.placement_due) == ({"default": job.sequence}, False)
 
 
 @pytest.mark.parametrize(

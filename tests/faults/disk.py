@@ -85,7 +85,7 @@ def _at(walk, status):
 
 def _walk(database, job_id):
     found = database.execute(
-        "SELECT value FROM job_history JOIN jobs USING (ord) WHERE id = ? ORDER BY number", [job_id]
+        "SELECT value FROM job_history JOIN jobs USING (sequence) WHERE id = ? ORDER BY number", [job_id]
     ).fetchall()
     return [json.loads(value) for (value,) in found]
 

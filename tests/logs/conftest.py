@@ -62,7 +62,9 @@ def ended(store):
     async def make(attempt_ended_at, **changes):
         of = job(status=Status.RUNNING)
         stream = log_stream(of, **changes)
-        over = job(id=of.id, order=of.order, status=Status.SUCCEEDED, attempts=(attempt(stopped_at=attempt_ended_at),))
+        over = job(
+            id=of.id, sequence=of.sequence, status=Status.SUCCEEDED, attempts=(attempt(stopped_at=attempt_ended_at),)
+        )
         await store.commit(Changes(inserted=(over,), streams=(stream,)))
         return stream
 

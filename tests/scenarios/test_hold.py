@@ -34,7 +34,7 @@ async def test_a_held_or_paused_job_is_not_placed_until_it_is_released(world, ho
     assert (held.hold.reason, held.hold.user, held.hold.paused) == ("the licence is missing", "tester", hold == "pause")
     assert await world.engine_calls(job) == []
     await getattr(world, release)(job)
-    await world.wait_for(job, Status.SUCCEEDED, hold=None, order=held.order)
+    await world.wait_for(job, Status.SUCCEEDED, hold=None, sequence=held.sequence)
 
 
 async def test_a_held_head_delays_no_other_job(world):

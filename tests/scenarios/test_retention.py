@@ -188,5 +188,5 @@ async def test_submission_orders_ascend_after_all_jobs_were_deleted(world):
     new = await world.submit(Script(seconds=1))
 
     assert await known(world, first, last) == [False, True]
-    assert (await world.job(new)).order > (await world.job(child_id(last, 4))).order
+    assert (await world.job(new)).sequence > (await world.job(child_id(last, 4))).sequence
     await world.wait_for(new, Status.SUCCEEDED)

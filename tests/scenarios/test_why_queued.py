@@ -230,7 +230,7 @@ async def test_a_job_that_a_bulk_stop_selected_does_not_start(world):
     await world.start(**FILLER)
     job = await world.submit(LASTING, millicpus=WHOLE)
     await world.wait_for(job, Status.RUNNABLE)
-    order = (await world.job(job)).order
+    order = (await world.job(job)).sequence
     world.engine.loop._bulk_stops.targets = IntervalSet([(order, order)])  # for the moment between two units of work
 
     await world.wait_for_why(job, "STOP_PENDING", "A stop order is about to be applied to it: it does not start.")

@@ -60,7 +60,7 @@ def pack(count: int, *, total: int, jobs: int, load: float) -> tuple[float, list
         while ends and ends[0][0] <= now:
             _, _, over = heapq.heappop(ends)
             held -= over.spec.resources.millicpus
-            usage.update([builders.job(number=over.order, status=Status.SUCCEEDED)])
+            usage.update([builders.job(number=over.sequence, status=Status.SUCCEEDED)])
         if number < jobs and came <= now:
             vcpus, seconds = dice.choice(SIZES), min(LONGEST, max(1, round(dice.lognormvariate(3.2, 0.9))))
             memory, timed = dice.choice([512, 1024, 4096]) * vcpus, dice.random() < 0.5
@@ -76,7 +76,7 @@ def pack(count: int, *, total: int, jobs: int, load: float) -> tuple[float, list
             order, millicpus, memory, seconds, timeout, since = entry
             longest = None if timeout is None else timedelta(seconds=timeout)
             wanted = Resources(millicpus=millicpus, memory_mib=memory)
-            candidate = Candidate(job_id=builders.job_id(order), order=order, resources=wanted, timeout=longest)
+            candidate = Candidate(job_id=builders.job_id(order), sequence=order, resources=wanted, timeout=longest)
             offer = room.place_if_no_delay if is_blocked else room.place_or_reserve
             placed = offer(candidate, ["local"])
             if not isinstance(placed, Fits):

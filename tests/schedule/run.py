@@ -173,7 +173,7 @@ class MetricsRecorder:
         elif before is Status.RUNNABLE:
             self._waiting[share] -= 1
             began = self._runnable.pop(job.id)
-            self._starts[job.spec.queue].append((job.order, began, self._clock.now()))
+            self._starts[job.spec.queue].append((job.sequence, began, self._clock.now()))
 
     def _count_held(self, before: Status | None, status: Status, job: Job) -> None:
         if (before in ACTIVE) == (status in ACTIVE):

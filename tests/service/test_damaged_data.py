@@ -12,8 +12,8 @@ pytestmark = pytest.mark.fault("LC06")
 
 DAMAGE = """
 UPDATE jobs SET state = '{' WHERE id = :bad;
-UPDATE job_specs SET spec = '{' WHERE ord = (SELECT ord FROM jobs WHERE id = :queued);
-UPDATE job_history SET value = '{' WHERE number IN (SELECT min(number) FROM job_history GROUP BY ord);
+UPDATE job_specs SET spec = '{' WHERE sequence = (SELECT sequence FROM jobs WHERE id = :queued);
+UPDATE job_history SET value = '{' WHERE number IN (SELECT min(number) FROM job_history GROUP BY sequence);
 UPDATE log_streams SET value = '{';
 UPDATE job_definitions SET value = '{' WHERE name = 'gone';
 """

@@ -24,7 +24,7 @@ class DependencyChecks(Checks):
             self.fail("I2 a child is its array's", job)
         if (
             job.child.index >= parent.spec.array_size
-            or not parent.order < job.order <= parent.order + 1 + job.child.index
+            or not parent.sequence < job.sequence <= parent.sequence + 1 + job.child.index
         ):
             self.fail("I2 a child has a place in its array", job)
 

@@ -16,7 +16,7 @@ from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation.run_log import Checks, RunLog
 
 DISCARD = {"keep_checkpoints": False}
-OF_BULK_STOPS = {"SIGINT"}  # signals that `bulk_stops.order` chooses
+OF_BULK_STOPS = {"SIGINT"}  # signals that `bulk_stops.sequence` chooses
 
 
 def tags(rng: Random) -> tuple[tuple[str, str], ...]:

@@ -59,7 +59,7 @@ class StateChecks(Checks):
     def _check_queue_cache(self, ahead: QueueCache) -> None:
         for queue, front in ahead.fronts.items():
             line = [job for job in self.jobs.values() if job.spec.queue == queue and is_queued_for_placement(job)]
-            ordered = sorted((job for job in line if job.order <= front.until), key=lambda job: job.order)
+            ordered = sorted((job for job in line if job.sequence <= front.until), key=lambda job: job.sequence)
             self._check_equal(
                 "the first jobs of a queue", list(front), [candidate_of_job(other_job) for other_job in ordered]
             )

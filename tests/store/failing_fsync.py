@@ -57,7 +57,7 @@ async def commit_twice(data):
     except StoreFailed as why:
         print(f"StoreFailed: {why}")
     kept = await store.jobs([job_id(0), job_id(1)])
-    print("kept:", [other_job.order for other_job in kept.values()], flush=True)
+    print("kept:", [other_job.sequence for other_job in kept.values()], flush=True)
     os._exit(0)  # a close would write to the database
 
 

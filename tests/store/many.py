@@ -22,23 +22,24 @@ CREATE TEMP TABLE numbers AS
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < :last) SELECT n FROM counted;
 
 INSERT INTO jobs (
-    ord, id, version, queue, status, passed_over, has_array_work, created_at, finished_at, owner, account, name,
+    sequence, id, version, queue, status, passed_over, has_array_work, created_at, finished_at, owner, account, name,
     definition, revision, rank, millicpus, memory_mib, gpus, array_size, state
 )
 SELECT n, printf('%08x-0000-4000-8000-000000000000', n), version, queue, status, passed_over, has_array_work,
     created_at + n, finished_at + n, owner, account, name, definition, revision, rank, millicpus, memory_mib, gpus,
     array_size,
     replace(replace(state, id, printf('%08x-0000-4000-8000-000000000000', n)), '"order":0', '"order":' || n)
-FROM numbers, jobs WHERE ord = 0;
+FROM numbers, jobs WHERE sequence = 0;
 
-INSERT INTO job_specs (ord, spec) SELECT n, spec FROM numbers, job_specs WHERE ord = 0;
+INSERT INTO job_specs (sequence, spec) SELECT n, spec FROM numbers, job_specs WHERE sequence = 0;
 
-INSERT INTO job_history (ord, value) SELECT n, value FROM numbers, job_history WHERE ord = 0 ORDER BY n, number;
+INSERT INTO job_history (sequence, value) SELECT n, value FROM numbers, job_history
+WHERE sequence = 0 ORDER BY n, number;
 
 INSERT INTO log_streams (name, created_at, owner, account, value)
 SELECT stream_of(id), created_at * 1000, owner, account,
     '{"tag":{"job_id":"' || id || '","attempt":1},"created_at":"2026-11-21T12:00:00Z"}'
-FROM jobs WHERE ord > 0 AND finished_at IS NOT NULL;
+FROM jobs WHERE sequence > 0 AND finished_at IS NOT NULL;
 """
 
 

@@ -9,9 +9,9 @@ ALTER TABLE jobs ADD COLUMN zone TEXT NOT NULL DEFAULT 'here';
 ALTER TABLE jobs ADD COLUMN image TEXT;
 UPDATE jobs SET image = specs.image
 FROM (
-    SELECT ord, json_extract(spec, '$.nodes.ranges[0].task.containers[0].spec.image') AS image FROM job_specs
+    SELECT sequence, json_extract(spec, '$.nodes.ranges[0].task.containers[0].spec.image') AS image FROM job_specs
 ) AS specs
-WHERE specs.ord = jobs.ord;
+WHERE specs.sequence = jobs.sequence;
 
 -- An index that is replaced.
 DROP INDEX jobs_active;

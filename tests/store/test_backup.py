@@ -35,7 +35,7 @@ def busy(data):
 
 def orders(file, table="jobs"):
     with closing(sqlite3.connect(file)) as connection:
-        return [order for (order,) in connection.execute(f"SELECT ord FROM {table} ORDER BY ord")]
+        return [order for (order,) in connection.execute(f"SELECT sequence FROM {table} ORDER BY sequence")]
 
 
 async def filled(data):
@@ -80,7 +80,7 @@ async def test_backups_and_checks_beside_a_killed_server_lose_no_data(tmp_path):
         acked = acknowledged(WARM)
 
     store = await SqliteStore.open(tmp_path / "data")
-    assert await store.last_order() >= acked
+    assert await store.last_sequence() >= acked
     await store.close()
 
 

@@ -46,19 +46,19 @@ def test_an_undamaged_database_has_no_problems(data):
 
 
 WRONG = {
-    "UPDATE jobs SET state = '{' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
-    "UPDATE jobs SET state = '[]' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
-    "UPDATE job_specs SET spec = '{}' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
-    "DELETE FROM job_specs WHERE ord = 1": f"job {job_id(1)} is unreadable: its specification is missing",
-    "UPDATE jobs SET status = 'FAILED' WHERE ord = 1": f"job {job_id(1)} is unreadable: its columns are those of ",
-    "UPDATE jobs SET consumable_requirements = '7' WHERE ord = 1": f"job {job_id(1)} is unreadable: ",
-    "UPDATE job_history SET value = 'x' WHERE ord = 1": f"the history of job {job_id(1)} is unreadable: ",
+    "UPDATE jobs SET state = '{' WHERE sequence = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE jobs SET state = '[]' WHERE sequence = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE job_specs SET spec = '{}' WHERE sequence = 1": f"job {job_id(1)} is unreadable: ",
+    "DELETE FROM job_specs WHERE sequence = 1": f"job {job_id(1)} is unreadable: its specification is missing",
+    "UPDATE jobs SET status = 'FAILED' WHERE sequence = 1": f"job {job_id(1)} is unreadable: its columns are those of ",
+    "UPDATE jobs SET consumable_requirements = '7' WHERE sequence = 1": f"job {job_id(1)} is unreadable: ",
+    "UPDATE job_history SET value = 'x' WHERE sequence = 1": f"the history of job {job_id(1)} is unreadable: ",
     "UPDATE log_streams SET value = '{}'": "log stream a-definition/default/",
     "UPDATE catalog_resources SET value = '{}' WHERE kind = 'JobQueue'": "JobQueue default is unreadable: ",
     "UPDATE catalog_resources SET value = '{}' WHERE name = 'local'": "ComputeEnvironment local is unreadable: ",
     "UPDATE job_definitions SET value = ''": "a row of job_definitions is unreadable: ",
     "UPDATE catalog_resources SET value = 'null' WHERE name = 'fair'": "SchedulingPolicy fair is unreadable: ",
-    "DELETE FROM jobs WHERE ord = 1": "refers to a missing row of jobs",
+    "DELETE FROM jobs WHERE sequence = 1": "refers to a missing row of jobs",
 }
 
 
@@ -73,7 +73,8 @@ def test_a_damaged_row_is_reported(data, wrong, message):
 
 
 ANOTHER_INDEX = """
-UPDATE sqlite_schema SET sql = replace(sql, 'parent_ord IS NULL', 'parent_ord IS NOT NULL') WHERE name = 'jobs_by_queue'
+UPDATE sqlite_schema SET sql = replace(sql, 'parent_sequence IS NULL', 'parent_sequence IS NOT NULL')
+WHERE name = 'jobs_by_queue'
 """
 
 

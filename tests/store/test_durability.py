@@ -43,7 +43,7 @@ async def test_a_writer_killed_repeatedly_loses_no_acknowledged_commit(tmp_path)
     histories = [await store.history(job.id) for job in jobs]
     await store.close()
 
-    kept = [job.order for job in reversed(jobs)]
+    kept = [job.sequence for job in reversed(jobs)]
     assert len(acked) >= ROUNDS * ACKED_BEFORE_THE_KILL
     assert set(acked) <= set(kept)
     assert kept == list(range(len(kept)))

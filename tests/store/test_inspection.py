@@ -126,7 +126,7 @@ async def test_an_unconfirmed_restore_is_reported(at_rest):
 
 async def test_an_unreadable_row_is_reported(at_rest):
     with closing(sqlite3.connect(at_rest / "batchq.db")) as connection:
-        connection.execute("UPDATE jobs SET state = 'no JSON' WHERE ord = 1")
+        connection.execute("UPDATE jobs SET state = 'no JSON' WHERE sequence = 1")
         connection.commit()
 
     assert inspection.examine_data(at_rest).database.read_error

@@ -180,7 +180,7 @@ async def test_without_the_lock_file_a_new_database_is_created(left):
 
     store = await SqliteStore.open(left)
 
-    assert await store.last_order() == -1
+    assert await store.last_sequence() == -1
     await store.close()
 
 
@@ -190,7 +190,7 @@ async def test_an_interrupted_first_start_is_repeated(tmp_path, began):
 
     store = await SqliteStore.open(tmp_path)
 
-    assert await store.last_order() == -1
+    assert await store.last_sequence() == -1
     await store.close()
 
 

@@ -145,7 +145,7 @@ def test_a_page_of_a_share_begins_by_a_seek(plan):
 
     found = [step.removeprefix("SEARCH jobs USING COVERING INDEX jobs_runnable_in_share ") for step in steps]
     rest_of_this_rank, other_ranks = (
-        "(queue=? AND share_identifier=? AND rank=? AND ord>?)",
+        "(queue=? AND share_identifier=? AND rank=? AND sequence>?)",
         "(queue=? AND share_identifier=? AND rank>?)",
     )
     assert found == ["MERGE (UNION ALL)", "LEFT", rest_of_this_rank, "RIGHT", other_ranks]
@@ -169,7 +169,7 @@ def test_jobs_that_require_a_resource_are_read_newest_first(plan, status, name):
 
     walk, look = plan(*lists.select_requiring(query))
 
-    assert walk == "SEARCH needed USING PRIMARY KEY (resource=? AND ord<?)"
+    assert walk == "SEARCH needed USING PRIMARY KEY (resource=? AND sequence<?)"
     assert look == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid=?)"
 
 

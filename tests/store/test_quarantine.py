@@ -39,7 +39,7 @@ async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, r
     await store.commit(Changes(bulk_stops=((cancel, JobSelection(names=frozenset({"mine"}))),)))
 
     assert await store.bulk_stops() == (cancel,)
-    assert [target.job.order for target in await store.next_targets(1, 10)] == [2]
+    assert [target.job.sequence for target in await store.next_targets(1, 10)] == [2]
 
 
 @pytest.mark.parametrize("ruin", ["'{'", "''", BLOB])
@@ -47,7 +47,7 @@ async def test_an_unreadable_bulk_stop_is_skipped_and_its_number_reused(store, r
 async def test_a_list_shows_a_damaged_job_from_its_columns(store, table, ruin):
     jobs = [job(number=number, name="A-Name", millicpus=2000) for number in range(3)]
     await store.commit(Changes(inserted=tuple(jobs)))
-    await change(store, f"UPDATE {table} = {ruin} WHERE ord = 1")
+    await change(store, f"UPDATE {table} = {ruin} WHERE sequence = 1")
 
     listed = (await store.list(PageQuery(limit=10))).jobs
 
@@ -65,7 +65,7 @@ async def test_a_list_shows_a_damaged_job_from_its_columns(store, table, ruin):
 
 async def test_a_quarantined_record_is_logged_with_the_recovered_history(store, caplog):
     await store.commit(Changes(inserted=(job(number=1),)))
-    await change(store, "UPDATE jobs SET state = '{' WHERE ord = 1")
+    await change(store, "UPDATE jobs SET state = '{' WHERE sequence = 1")
 
     await store.jobs([job_id(1)])
 
@@ -79,7 +79,7 @@ async def test_a_quarantined_record_is_logged_with_the_recovered_history(store, 
 async def test_a_damaged_job_keeps_its_owner(store, table):
     whose = Owner(user="ada", account="lab")
     await store.commit(Changes(inserted=(job(number=1, owner=whose),)))
-    await change(store, f"UPDATE {table} = '{{' WHERE ord = 1")
+    await change(store, f"UPDATE {table} = '{{' WHERE sequence = 1")
 
     assert [other_job.spec.owner for other_job in (await store.jobs([job_id(1)])).values()] == [whose]
     assert (await store.jobs([job_id(1)], visibility=Visibility(user="ada"))).keys() == {job_id(1)}

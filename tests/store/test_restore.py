@@ -40,9 +40,9 @@ def copy(data):
     return data.parent / "copy.db"
 
 
-async def last_order(data):
+async def last_sequence(data):
     store = await SqliteStore.open(data)
-    order, restoration = await store.last_order(), await store.restoration()
+    order, restoration = await store.last_sequence(), await store.restoration()
     await store.close()
     return order, restoration
 
@@ -50,7 +50,7 @@ async def last_order(data):
 async def test_a_restore_installs_the_backup_and_records_it(data, copy):
     done = restore_backup(copy, data, now=NOON, take_over=False)
 
-    assert await last_order(data) == (0, Restoration(at=NOON))
+    assert await last_sequence(data) == (0, Restoration(at=NOON))
     assert done.instance == done.instance_before
     assert oct((data / NAME).stat().st_mode & 0o777) == "0o600"
 
@@ -61,7 +61,7 @@ async def test_the_replaced_database_is_kept_under_a_dated_name(data, copy):
     assert done.kept == data / "batchq.db.before-20261121T120000000000Z"
     assert check_file(done.kept).problems == ()
     restore_backup(done.kept, data, now=NOON + (NOON - NOON.replace(hour=11)), take_over=False)
-    assert (await last_order(data))[0] == 1
+    assert (await last_sequence(data))[0] == 1
 
 
 async def test_the_write_ahead_log_of_a_killed_server_is_kept_and_not_applied_to_the_backup(tmp_path, data, copy):
@@ -75,9 +75,9 @@ async def test_the_write_ahead_log_of_a_killed_server_is_kept_and_not_applied_to
 
     done = restore_backup(copy, killed, now=NOON, take_over=False)
 
-    assert (await last_order(killed))[0] == 0
+    assert (await last_sequence(killed))[0] == 0
     with closing(sqlite3.connect(done.kept)) as kept:
-        assert kept.execute("SELECT max(ord) FROM jobs").fetchone() == (2,)
+        assert kept.execute("SELECT max(sequence) FROM jobs").fetchone() == (2,)
 
 
 async def test_damaged_data_is_replaced_and_kept_unchanged(data, copy):
@@ -85,7 +85,7 @@ async def test_damaged_data_is_replaced_and_kept_unchanged(data, copy):
 
     done = restore_backup(copy, data, now=NOON, take_over=False)
 
-    assert (await last_order(data))[0] == 0
+    assert (await last_sequence(data))[0] == 0
     assert done.kept.read_bytes() == b"no database\n" * 1000
 
 
@@ -97,7 +97,7 @@ async def test_the_write_ahead_log_of_a_lost_database_is_not_applied_to_the_back
 
     assert done.kept is None
     assert (data / "batchq.db.before-20261121T120000000000Z-wal").read_bytes() == b"of the lost one"
-    assert (await last_order(data))[0] == 0
+    assert (await last_sequence(data))[0] == 0
 
 
 async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
@@ -107,7 +107,7 @@ async def test_data_in_use_by_a_reader_is_not_replaced(data, copy):
         with pytest.raises(StoreRefused, match="cannot be replaced"):
             restore_backup(copy, data, now=NOON, take_over=False)
 
-    assert await last_order(data) == (1, Restoration())
+    assert await last_sequence(data) == (1, Restoration())
 
 
 async def test_a_backup_of_an_earlier_schema_is_migrated_in_a_new_directory(tmp_path, copy, monkeypatch):
@@ -117,7 +117,7 @@ async def test_a_backup_of_an_earlier_schema_is_migrated_in_a_new_directory(tmp_
 
     assert (done.kept, done.instance_before) == (None, None)
     assert check_file(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
-    assert (await last_order(tmp_path / "elsewhere"))[0] == 0
+    assert (await last_sequence(tmp_path / "elsewhere"))[0] == 0
 
 
 async def test_a_restore_beside_a_server_is_refused(data, copy):
@@ -147,7 +147,7 @@ async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy,
         restore_backup(copy, data, now=NOON, take_over=False)
 
     assert sorted(path.name for path in data.iterdir()) == [NAME, lock.NAME]
-    assert await last_order(data) == (1, Restoration())
+    assert await last_sequence(data) == (1, Restoration())
 
 
 async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy, monkeypatch):
@@ -157,7 +157,7 @@ async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy,
     with pytest.raises(KeyboardInterrupt):
         restore_backup(copy, data, now=NOON, take_over=False)
 
-    assert await last_order(data) == (1, Restoration())
+    assert await last_sequence(data) == (1, Restoration())
 
 
 def killed(*_):
@@ -208,10 +208,10 @@ async def test_a_copied_directory_is_refused_until_take_over(tmp_path, data):
         await SqliteStore.open(copied)
     assert inspection.examine_data(copied).copied
     assert not inspection.examine_data(moved).copied
-    assert (await last_order(moved)) == (1, Restoration())
+    assert (await last_sequence(moved)) == (1, Restoration())
 
     assert main(["restore", "--take-over", "--data", str(copied)]) == 0
-    assert (await last_order(copied))[1].at is not None
+    assert (await last_sequence(copied))[1].at is not None
 
 
 async def test_a_restore_without_arguments_is_misuse(data):

@@ -71,14 +71,14 @@ async def cost_of_passing(data, count):
     """All but the last two are the lab's."""
     filled(data, count, WAITS)
     with closing(sqlite3.connect(data / NAME)) as connection, connection:
-        connection.execute("UPDATE jobs SET account = CASE WHEN ord < ? THEN 'lab' ELSE 'other' END", [count - 2])
+        connection.execute("UPDATE jobs SET account = CASE WHEN sequence < ? THEN 'lab' ELSE 'other' END", [count - 2])
     store = await SqliteStore.open(data)
     counter = await watched(store)
     before = counter.steps
     found = await store.runnable("default", 64, excluding=LAB)
     steps = counter.steps - before
     await store.close()
-    assert [other_job.order for other_job in found] == [count - 2, count - 1]
+    assert [other_job.sequence for other_job in found] == [count - 2, count - 1]
     return steps
 
 
@@ -98,7 +98,7 @@ def cost(count):
     statements.migrate(connection, statements.MIGRATIONS)
     waits = [(ended, order) for ended in ENDED for order in range(count)]
     connection.executemany(
-        job_writes.SQL["insert_dependency"], [{"dependency_id": on, "ord": order} for on, order in waits]
+        job_writes.SQL["insert_dependency"], [{"dependency_id": on, "sequence": order} for on, order in waits]
     )
     connection.set_progress_handler(counter := Counter(), EACH)
     job_reads.dependents(connection, ENDED, limit=10)

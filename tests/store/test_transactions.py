@@ -33,7 +33,7 @@ def submitted(number):
 
 async def parts_kept(store, number):
     """Which of the job, its history, its wait and its key are there."""
-    waiting = {dependent.order for dependent in await store.dependents([job_id(10**6)])}
+    waiting = {dependent.sequence for dependent in await store.dependents([job_id(10**6)])}
     return {
         bool(await store.jobs([job_id(number)])),
         bool(await store.history(job_id(number))),
@@ -109,7 +109,7 @@ async def test_a_failed_commit_does_not_fail_another(store):
     kept = await store.jobs([job_id(number) for number in range(1, 41)])
     assert acked == [2]
     assert {type(outcome) for outcome in outcomes if outcome is not None} == {Conflict}
-    assert [other_job.order for other_job in kept.values()] == [2]
+    assert [other_job.sequence for other_job in kept.values()] == [2]
 
 
 @pytest.mark.fault("DB03")
@@ -132,9 +132,9 @@ async def test_a_commit_on_a_full_disk_is_rolled_back_and_can_be_repeated(store,
 
 async def test_an_order_out_of_the_column_range_is_rolled_back(store):
     with pytest.raises(StoreFailed):
-        await store.commit(Changes(inserted=(job(number=1), job(order=2**63))))
+        await store.commit(Changes(inserted=(job(number=1), job(sequence=2**63))))
 
-    assert await store.last_order() == -1
+    assert await store.last_sequence() == -1
 
 
 # ------------------------------------------------------------------------------------------------------ another writer
@@ -267,7 +267,7 @@ async def test_a_close_waits_for_running_transactions(store, tmp_path):
     with pytest.raises(StoreFailed):
         await store.commit(submitted(2))
     with sqlite3.connect(tmp_path / NAME) as left:
-        assert left.execute("SELECT ord FROM jobs").fetchall() == [(1,)]
+        assert left.execute("SELECT sequence FROM jobs").fetchall() == [(1,)]
     left.close()
 
 

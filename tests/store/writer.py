@@ -11,7 +11,7 @@ from tests.support.builders import job, moment
 
 async def write(data):
     store = await SqliteStore.open(data)
-    number = await store.last_order() + 1
+    number = await store.last_sequence() + 1
     while True:
         new = job(number=number)
         await store.commit(Changes(inserted=(new,), history=(moment(new),)))

@@ -126,7 +126,7 @@ def spec(**changes: Any) -> JobSpec:
 def job(**changes: Any) -> Job:
     """A SUBMITTED job, new each time. Fields that Job does not have are those of its spec: `job(name=..., attempts=3)`.
 
-    `number` determines the id and the order; an active job has one attempt unless `changes` has others.
+    `number` determines the id and the sequence; an active job has one attempt unless `changes` has others.
     """
     number = changes.pop("number", None)
     number = next(_numbers) if number is None else number
@@ -144,7 +144,7 @@ def job(**changes: Any) -> Job:
             started_at=changes.get("started_at"),
             containers=_containers(changes),
         )
-    return Job(**{"id": job_id(number), "order": number, "created_at": NOON} | changes)
+    return Job(**{"id": job_id(number), "sequence": number, "created_at": NOON} | changes)
 
 
 def _containers(changes: Mapping[str, Any]) -> tuple[AttemptContainer, ...]:
@@ -158,8 +158,8 @@ def _containers(changes: Mapping[str, Any]) -> tuple[AttemptContainer, ...]:
 
 
 def child(of: Job, index: int, **changes: Any) -> Job:
-    """A child of an array, with the order and the specification of that index."""
-    fields = {"id": child_id(of.id, index), "order": of.order + 1 + index, "spec": of.spec}
+    """A child of an array, with the sequence and the specification of that index."""
+    fields = {"id": child_id(of.id, index), "sequence": of.sequence + 1 + index, "spec": of.spec}
     return job(**fields | {"child": ArrayChild(parent=of.id, index=index)} | changes)
 
 

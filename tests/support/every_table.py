@@ -59,7 +59,7 @@ ARRAY = job(
 )
 CHILD = job(
     id=child_id(ARRAY.id, 0),
-    order=6,
+    sequence=6,
     status=Status.RUNNABLE,
     spec=ARRAY.spec,
     child=ArrayChild(parent=ARRAY.id, index=0),

@@ -26,10 +26,10 @@ def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
         if job.child is None
         and (query.name is None or _like(lower_case(job.spec.name), lower_case(query.name)))
         and query.status in {None, _counts_as(job, query.ended_arrays)}
-        and (query.before is None or job.order < query.before)
+        and (query.before is None or job.sequence < query.before)
         and visible(job.spec.owner, query.visibility)
     )
-    return tuple(sorted(found, key=lambda value: value.order, reverse=True)[: query.limit])
+    return tuple(sorted(found, key=lambda value: value.sequence, reverse=True)[: query.limit])
 
 
 def visible(owner, visibility: Visibility | None) -> bool:
@@ -39,7 +39,7 @@ def visible(owner, visibility: Visibility | None) -> bool:
 def selected(jobs: Mapping[JobId, Job], selection: JobSelection) -> dict[Target, Job]:
     """The targets of a bulk stop, in the order of submission."""
     found = {
-        (job.order, node): job
+        (job.sequence, node): job
         for job, node in _members(jobs, selection)
         if _is_selected(job, selection) and not (selection.compares_children and has_children(job))
     }
@@ -47,7 +47,7 @@ def selected(jobs: Mapping[JobId, Job], selection: JobSelection) -> dict[Target,
 
 
 def _counts_as(job: Job, over: frozenset[int]) -> Status:
-    return Status.FAILED if job.status is Status.PENDING and job.order in over else job.status
+    return Status.FAILED if job.status is Status.PENDING and job.sequence in over else job.status
 
 
 def _defines(value: str, ref: DefinitionRef) -> bool:
@@ -82,8 +82,8 @@ def searched(jobs: Iterable[Job], query: PageQuery, ends: Mapping[JobId, datetim
         (_end_of(job, query, ends), job) for job in jobs if _is_searched(job, query) and _is_in_time(job, query, ends)
     ]
     if query.order_by is SearchOrder.CREATED:
-        return tuple(value for _, value in sorted(found, key=lambda each: each[1].order, reverse=True))
-    ended = [(at, value.order, value) for at, value in found if at is not None]
+        return tuple(value for _, value in sorted(found, key=lambda each: each[1].sequence, reverse=True))
+    ended = [(at, value.sequence, value) for at, value in found if at is not None]
     return tuple(value for _, _, value in sorted(ended, reverse=True, key=lambda each: each[:2]))
 
 
@@ -137,14 +137,14 @@ def _is_in_time(job: Job, query: PageQuery, ends: Mapping[JobId, datetime]) -> b
 
 def _shown_status(job: Job, query: PageQuery) -> Status:
     """Decision 0027: arrays and queued children that an order has ended count as FAILED."""
-    if job.status is Status.PENDING and job.order in query.ended_arrays:
+    if job.status is Status.PENDING and job.sequence in query.ended_arrays:
         return Status.FAILED
-    of_stopped = job.child is not None and job.order - 1 - job.child.index in query.stopped_arrays
+    of_stopped = job.child is not None and job.sequence - 1 - job.child.index in query.stopped_arrays
     return Status.FAILED if of_stopped and job.status in QUEUED else job.status
 
 
 def _end_of(job: Job, query: PageQuery, ends: Mapping[JobId, datetime]) -> datetime | None:
-    return query.ended_arrays.get(job.order) if job.status is Status.PENDING else ends.get(job.id)
+    return query.ended_arrays.get(job.sequence) if job.status is Status.PENDING else ends.get(job.id)
 
 
 def _like_part(text: str, pattern: str) -> bool:

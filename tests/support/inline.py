@@ -104,7 +104,7 @@ class InlineStore(SqliteStore):
 
     def all_jobs(self):
         """Each job by its id, in the order of submission."""
-        ids = [job_id for (job_id,) in self.connection.execute("SELECT id FROM jobs ORDER BY ord")]
+        ids = [job_id for (job_id,) in self.connection.execute("SELECT id FROM jobs ORDER BY sequence")]
         return job_reads.find_jobs(self.connection, ids)
 
     def rows(self) -> dict[str, list[tuple]]:

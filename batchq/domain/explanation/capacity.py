@@ -75,7 +75,7 @@ def never_fits(
 
     None also if no environment of the queue is enabled: then the job waits.
     """
-    job = Job(id=JobId(""), order=0, spec=spec, created_at=now)
+    job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
     idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
     outcome = idle.place_if_no_delay(candidate_of_job(job), queue.environments)
     if not isinstance(outcome, Unschedulable):

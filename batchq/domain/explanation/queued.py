@@ -123,7 +123,7 @@ def explain_runnable(job: Job, neighbours: RelatedJobs, state: SchedulerState, r
         return capacity.never(job, queue, state, reader)
     if state.obstacle is not None:
         return explain_obstructed(state, reader)
-    if any(job.order in intervals for intervals in state.stop_pending):
+    if any(job.sequence in intervals for intervals in state.stop_pending):
         return StopPendingReason()
     for budget in state.exhausted:
         if budget.covers(job.spec.owner.account, job.spec.queue):

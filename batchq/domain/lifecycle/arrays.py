@@ -126,8 +126,8 @@ def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested |
 
 
 def orders_left(job: Job) -> tuple[int, int]:
-    """The `Job.order` of the first and the last child to which the array's order has not been applied."""
-    return job.order + 1 + _state_of(job).order_applied_to, job.order + size(job)
+    """The `Job.sequence` of the first and the last child to which the array's order has not been applied."""
+    return job.sequence + 1 + _state_of(job).order_applied_to, job.sequence + size(job)
 
 
 def order_to(child: Job, job: Job) -> Order | None:
@@ -184,7 +184,7 @@ def unspawned_child(job: Job, job_id: JobId) -> Job | None:
 def _child(job: Job, index: int, created_at: datetime) -> Job:
     return Job(
         id=child_id(job.id, index),
-        order=job.order + 1 + index,
+        sequence=job.sequence + 1 + index,
         spec=job.spec,
         created_at=created_at,
         child=ArrayChild(parent=job.id, index=index),

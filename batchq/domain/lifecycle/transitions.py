@@ -104,7 +104,7 @@ def _mark_schedulable(job: Job, _: on.FoundSchedulable, __: datetime) -> Job:
 
 
 def _give_up(job: Job, event: on.BlockedTooLong, now: datetime) -> Job:
-    """AWS: the action of a jobStateTimeLimitAction is CANCEL, so the job is shown as cancelled."""
+    """Fail the job, which is shown as cancelled: the action of AWS's jobStateTimeLimitAction is CANCEL."""
     reason = status_reasons.BLOCKED_TOO_LONG.format(reason=event.reason)
     cancelled = stopping.with_cancel(job, on.CancelRequested(reason=reason), now)
     return move_to_final(cancelled, Status.FAILED, now, reason)

@@ -195,13 +195,13 @@ class PendingArrayOrders(Struct, frozen=True):
 
     @property
     def ended_arrays(self) -> frozenset[int]:
-        """The `Job.order` of each array that has ended."""
-        return frozenset(job.order for job in self.parents.values() if _ended_at(job) is not None)
+        """The `Job.sequence` of each array that has ended."""
+        return frozenset(job.sequence for job in self.parents.values() if _ended_at(job) is not None)
 
     @property
     def ends(self) -> Mapping[int, datetime]:
-        """When each array that has ended did end, by `Job.order`."""
-        return {job.order: at for job in self.parents.values() if (at := _ended_at(job)) is not None}
+        """When each array that has ended did end, by `Job.sequence`."""
+        return {job.sequence: at for job in self.parents.values() if (at := _ended_at(job)) is not None}
 
 
 def has_pending_order(job: Job) -> bool:

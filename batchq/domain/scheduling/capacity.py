@@ -53,7 +53,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     #: The order of submission.
-    order: int
+    sequence: int
     #: The sum of all nodes.
     resources: Resources
     #: What each node requests; empty: the job has one node.
@@ -141,7 +141,7 @@ def candidate_of_job(job: Job) -> Candidate:
     """What placement needs to know of the job."""
     return Candidate(
         job_id=job.id,
-        order=job.order,
+        sequence=job.sequence,
         resources=job.spec.resources,
         nodes=job.spec.nodes.runs if job.spec.nodes.count > 1 else (),
         engines=job.spec.engines,

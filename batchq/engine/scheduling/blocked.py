@@ -243,7 +243,7 @@ class TimeLimits:
         unit.load(page)
         first = _earliest((scan.first_due, *(self._cancel_if_due(unit, job.id) for job in page)))
         if len(page) == SCAN_PAGE:
-            return UnschedulableScan(at=unit.now, after=page[-1].order, first_due=first)
+            return UnschedulableScan(at=unit.now, after=page[-1].sequence, first_due=first)
         return None if first is None else UnschedulableScan(at=max(first, unit.now + timedelta(seconds=SCAN_INTERVAL)))
 
     def _cancel_if_due(self, unit: UnitOfWork, job_id: JobId) -> datetime | None:

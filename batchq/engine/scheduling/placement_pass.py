@@ -53,7 +53,7 @@ class Head(Struct, frozen=True, kw_only=True):
     """The first job of a queue that does not fit."""
 
     job_id: JobId
-    order: int
+    sequence: int
     #: The status reason to be shown.
     reason: str
 
@@ -65,11 +65,11 @@ class PassResult(Struct, frozen=True, kw_only=True):
     finished: bool
     #: The heads by slot.
     heads: Mapping[QueueSlot, Head]
-    #: Queues in which no job behind the head can start before a running job ends, with the head's order.
+    #: Queues in which no job behind the head can start before a running job ends, with the head's sequence.
     full_queues: Mapping[QueueName, int]
     #: The waiting jobs of each queue that was read completely.
     complete_queues: Mapping[QueueName, Sequence[Candidate]]
-    #: Queues that the pass left although capacity is free, with the order of the last job that was tried.
+    #: Queues that the pass left although capacity is free, with the sequence of the last job that was tried.
     unread_queues: Mapping[QueueName, int] = field(default_factory=dict)
     #: The positions of the searches behind heads after the pass.
     searches: Searches = field(default_factory=dict)
@@ -110,7 +110,7 @@ class QueueCursor(Struct, kw_only=True):
     tried: int = 0
     #: How many jobs behind the head were read.
     read: int = 0
-    #: Where a search continues: the order of the last job that was tried; -1 for the front of the queue.
+    #: Where a search continues: the sequence of the last job that was tried; -1 for the front of the queue.
     resume_after: int = -1
 
 
@@ -191,12 +191,12 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         return {name: position for name, position in remaining.items() if position is not None}
 
     async def place_from(self, queues: Sequence[JobQueue]) -> dict[QueueSlot, Head]:
-        """Try the jobs of queues of equal priority, merged by order, until each queue is done. Returns the heads."""
+        """Try the jobs of queues of equal priority, merged by sequence, until each queue is done. Returns the heads."""
         cursors = [self._cursor(queue) for queue in queues]
         for cursor in cursors:
             cursor.next = await anext(cursor.jobs, None)
         while not self.must_end and (ready := [cursor for cursor in cursors if cursor.next is not None]):
-            cursor = min(ready, key=_next_order)
+            cursor = min(ready, key=_next_sequence)
             cursor.next = await anext(cursor.jobs, None) if self._try_next(cursor) else None
         return {cursor.queue.name: cursor.head for cursor in cursors if cursor.head is not None}
 
@@ -220,7 +220,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
             return False
         if cursor.tried <= MAX_TRIED and cursor.read < MAX_READ:
             return True
-        cursor.resume_after = job.order if cursor.queue.policy is None else -1
+        cursor.resume_after = job.sequence if cursor.queue.policy is None else -1
         self.unread_queues[cursor.queue.name] = cursor
         return False
 
@@ -230,10 +230,10 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         while cursor.read < MAX_SEARCHED and cursor.tried < MAX_TRIED:
             page = await self.waiting.after(cursor.queue.name, position.after, SEARCH_PAGE)
             for job in page:
-                if self.is_full or (position.until is not None and job.order > position.until):
+                if self.is_full or (position.until is not None and job.sequence > position.until):
                     return position if self.is_full else None
                 self._try_searched(cursor, job)
-                position = replace(position, after=job.order)
+                position = replace(position, after=job.sequence)
             if len(page) < SEARCH_PAGE:
                 return position.from_front()
             position = replace(position, after=self.waiting.skipped_to(position.after))
@@ -337,7 +337,7 @@ def new_pass(
 
 
 def _full_queues(heads: Mapping[QueueSlot, Head], capacity: FreeCapacity, catalog: CatalogView) -> dict[QueueName, int]:
-    """Queues in which a job added at the end cannot start, with their head's order.
+    """Queues in which a job added at the end cannot start, with their head's sequence.
 
     Without fair-share queues, and empty if any account has limits: there a later job may become a head.
     """
@@ -345,15 +345,15 @@ def _full_queues(heads: Mapping[QueueSlot, Head], capacity: FreeCapacity, catalo
         return {}
     queues = ((catalog.queues.get(slot), head) for slot, head in heads.items() if isinstance(slot, str))
     in_order = ((queue, head) for queue, head in queues if queue is not None and queue.policy is None)
-    return {queue.name: head.order for queue, head in in_order if capacity.full(queue.environments)}
+    return {queue.name: head.sequence for queue, head in in_order if capacity.full(queue.environments)}
 
 
 async def recheck_unschedulable(
     unit: UnitOfWork, store: JobStore, catalog: CatalogView, *, capacity: FreeCapacity, after: int
 ) -> int | None:
-    """Re-examine a page of unschedulable jobs, those above the order `after`.
+    """Re-examine a page of unschedulable jobs, those above the sequence `after`.
 
-    A job that an environment could now hold becomes schedulable. Returns the order to continue after, None at the end.
+    A job that an environment could now hold becomes schedulable. Returns the sequence to continue after; None: the end.
     """
     page = await store.unschedulable(UNSCHEDULABLE_PAGE, after)
     unit.load(page)
@@ -361,7 +361,7 @@ async def recheck_unschedulable(
         queue = catalog.queues.get(job.spec.queue)
         if job.unschedulable and queue is not None and capacity.could_hold(candidate_of_job(job), queue.environments):
             unit.step(job.id, on.FoundSchedulable())
-    return page[-1].order if len(page) == UNSCHEDULABLE_PAGE else None
+    return page[-1].sequence if len(page) == UNSCHEDULABLE_PAGE else None
 
 
 def _is_runnable(unit: UnitOfWork, job_id: JobId) -> bool:
@@ -371,9 +371,9 @@ def _is_runnable(unit: UnitOfWork, job_id: JobId) -> bool:
 
 
 def _head(job: Candidate, reason: str) -> Head:
-    return Head(job_id=job.job_id, order=job.order, reason=reason)
+    return Head(job_id=job.job_id, sequence=job.sequence, reason=reason)
 
 
-def _next_order(cursor: QueueCursor) -> int:
+def _next_sequence(cursor: QueueCursor) -> int:
     assert cursor.next is not None, f"{cursor.queue.name} has no next job"
-    return cursor.next.order
+    return cursor.next.sequence

@@ -23,14 +23,14 @@ MAX_CANDIDATES = 256  # cached candidates of a queue
 READ_AHEAD = 64  # jobs read at once: the requested jobs and the jobs behind them
 MAX_JOBS = 1000  # cached jobs
 
-_order = attrgetter("order")
+_sequence = attrgetter("sequence")
 
 
 class QueueFront:
-    """All waiting jobs of a queue up to and including the order `until`."""
+    """All waiting jobs of a queue up to and including the sequence `until`."""
 
     def __init__(self) -> None:
-        #: The order up to which the queue is known; infinity if it is known completely.
+        #: The sequence up to which the queue is known; infinity if it is known completely.
         self.until: float = -1
         self._candidates: list[Candidate] = []
         self._by_id: dict[JobId, Candidate] = {}
@@ -45,8 +45,8 @@ class QueueFront:
         return job_id in self._by_id
 
     def behind(self, after: int, limit: int, beside: Collection[AccountName]) -> tuple[Candidate, ...]:
-        """The first `limit` candidates above the order `after`, without those of the accounts in `beside`."""
-        first = bisect_right(self._candidates, after, key=_order)
+        """The first `limit` candidates above the sequence `after`, without those of the accounts in `beside`."""
+        first = bisect_right(self._candidates, after, key=_sequence)
         if not beside:
             return tuple(self._candidates[first : first + limit])
         line = islice(self._candidates, first, None)
@@ -54,10 +54,10 @@ class QueueFront:
 
     def from_first_of(self, ids: Collection[JobId]) -> Iterator[JobId]:
         """The first candidate in `ids` and all candidates behind it; empty if none of the ids is cached."""
-        first = min((self._by_id[job_id].order for job_id in ids if job_id in self._by_id), default=math.inf)
+        first = min((self._by_id[job_id].sequence for job_id in ids if job_id in self._by_id), default=math.inf)
         return (
             candidate.job_id
-            for candidate in islice(self._candidates, bisect_left(self._candidates, first, key=_order), None)
+            for candidate in islice(self._candidates, bisect_left(self._candidates, first, key=_sequence), None)
         )
 
     def extend(self, page: Collection[Candidate], *, until: float) -> None:
@@ -69,12 +69,12 @@ class QueueFront:
     def apply(self, job: Job) -> bool:
         """Apply a saved job of this queue. Returns whether it is in the front now."""
         known = self._by_id.get(job.id)
-        waits = is_queued_for_placement(job) and job.order <= self.until
+        waits = is_queued_for_placement(job) and job.sequence <= self.until
         if waits and known is None:
             self._by_id[job.id] = candidate_of_job(job)
-            insort(self._candidates, self._by_id[job.id], key=_order)
+            insort(self._candidates, self._by_id[job.id], key=_sequence)
         elif known is not None and not waits:
-            del self._by_id[job.id], self._candidates[bisect_left(self._candidates, known.order, key=_order)]
+            del self._by_id[job.id], self._candidates[bisect_left(self._candidates, known.sequence, key=_sequence)]
         return waits
 
     def shorten(self) -> list[Candidate]:
@@ -83,7 +83,7 @@ class QueueFront:
             return []
         removed, self._candidates = self._candidates[MAX_CANDIDATES // 2 :], self._candidates[: MAX_CANDIDATES // 2]
         self._by_id = {candidate.job_id: candidate for candidate in self._candidates}
-        self.until = self._candidates[-1].order
+        self.until = self._candidates[-1].sequence
         return removed
 
 
@@ -121,7 +121,7 @@ class QueueCache:
                 rest = limit - len(found)
                 return found + await self._store.runnable(queue, rest, int(front.until), excluding=excluding)
             page = await self._store.runnable(queue, PAGE, int(front.until))
-            front.extend(page, until=page[-1].order if len(page) == PAGE else math.inf)
+            front.extend(page, until=page[-1].sequence if len(page) == PAGE else math.inf)
             found = front.behind(after, limit, excluding)
         return found
 

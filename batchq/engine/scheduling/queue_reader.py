@@ -30,9 +30,9 @@ from batchq.ports.queue import QueueReader
 class Exclusions(Struct, frozen=True, kw_only=True):
     """Jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
 
-    #: Children to which an order of their array has not been applied yet, as intervals of `Job.order`.
+    #: Children to which an order of their array has not been applied yet, as intervals of `Job.sequence`.
     children: IntervalSet = field(default_factory=IntervalSet)
-    #: Jobs that a bulk stop in progress will stop, as intervals of `Job.order`.
+    #: Jobs that a bulk stop in progress will stop, as intervals of `Job.sequence`.
     bulk_stop_targets: IntervalSet = field(default_factory=IntervalSet)
     #: The budgets that let no job start. Their accounts and queues are closed, so `has` does not check them.
     exhausted: tuple[ExhaustedBudget, ...] = ()
@@ -42,18 +42,18 @@ class Exclusions(Struct, frozen=True, kw_only=True):
         return frozenset(budget.key.name for budget in self.exhausted if budget.key.scope is scope)
 
     def has(self, candidate: Candidate) -> bool:
-        return candidate.order in self.children or candidate.order in self.bulk_stop_targets
+        return candidate.sequence in self.children or candidate.sequence in self.bulk_stop_targets
 
-    def end(self, order: int) -> int:
-        """The last of the consecutive skipped orders that begin at `order`; `order` itself if it is not skipped."""
-        return self.bulk_stop_targets.end(self.children.end(order))
+    def end(self, sequence: int) -> int:
+        """The last of the consecutive skipped sequences from `sequence` on; `sequence` itself if it is not skipped."""
+        return self.bulk_stop_targets.end(self.children.end(sequence))
 
 
 Key = TypeVar("Key", int, tuple[int, int])
 ReadPage = Callable[[int, Key | None], Awaitable[tuple[Candidate, ...]]]
 FIRST_PAGE, PAGE = 8, 64
 MAX_SKIPPED = 1000  # skipped jobs after which a queue gives up
-_order = attrgetter("order")
+_sequence = attrgetter("sequence")
 
 
 class WaitingJobs:
@@ -85,14 +85,14 @@ class WaitingJobs:
         self._changed: dict[QueueName, dict[str | None, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         #: By queue, the number of stored waiting jobs that this unit of work has changed.
         self._touched: dict[QueueName, int] = {}
-        #: The orders of those jobs.
-        self._orders: list[int] = []
+        #: The sequences of those jobs.
+        self._sequences: list[int] = []
         for before, after in unit.job_changes():
             if is_queued_for_placement(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate_of_job(after))
             if before is not None and is_queued_for_placement(before):
                 self._touched[after.spec.queue] = self._touched.get(after.spec.queue, 0) + 1
-                self._orders.append(after.order)
+                self._sequences.append(after.sequence)
 
     def in_order(self, queue: QueueName) -> AsyncIterator[Candidate]:
         """The jobs of a queue without a scheduling policy, first in, first out."""
@@ -108,16 +108,16 @@ class WaitingJobs:
             return page
 
         def place(candidate: Candidate) -> int:
-            return self.skipped_to(candidate.order)
+            return self.skipped_to(candidate.sequence)
 
-        return self._merge(_Pages(read, place, self._first_page(queue)), changed, _order)
+        return self._merge(_Pages(read, place, self._first_page(queue)), changed, _sequence)
 
-    async def after(self, queue: QueueName, order: int, limit: int) -> tuple[Candidate, ...]:
-        """The first `limit` stored jobs of the queue above `order`, by order, whatever the queue's policy.
+    async def after(self, queue: QueueName, sequence: int, limit: int) -> tuple[Candidate, ...]:
+        """The first `limit` stored jobs of the queue above `sequence`, by sequence, whatever the queue's policy.
 
         Jobs of closed accounts are left out.
         """
-        return await self._queues.runnable(queue, limit, order, excluding=self._closed.names)
+        return await self._queues.runnable(queue, limit, sequence, excluding=self._closed.names)
 
     async def in_share_order(
         self, queue: QueueName, policy: SchedulingPolicy | None, usage: Mapping[ShareKey, ShareUse]
@@ -147,7 +147,7 @@ class WaitingJobs:
             return await self._queues.runnable_in_share(queue, share, limit, after, excluding=self._closed.names)
 
         def place(candidate: Candidate) -> tuple[int, int]:
-            return candidate.priority, self.skip.end(candidate.order)
+            return candidate.priority, self.skip.end(candidate.sequence)
 
         return self._merge(_Pages(read, place, FIRST_PAGE), self._changed[queue][share], _rank)
 
@@ -158,12 +158,12 @@ class WaitingJobs:
         return _MergedJobs(self, stored, eligible, rank)
 
     @cached_property
-    def _changed_orders(self) -> IntervalSet:
-        """The orders of the stored jobs that the unit of work has changed.
+    def _changed_sequences(self) -> IntervalSet:
+        """The sequences of the stored jobs that the unit of work has changed.
 
         Computed only when a second page is read: most queues end on their first page.
         """
-        return IntervalSet([(order, order) for order in self._orders])
+        return IntervalSet([(sequence, sequence) for sequence in self._sequences])
 
     def is_unchanged(self, other: Candidate) -> bool:
         """Whether a stored job is unchanged by this unit of work and its account is not passed over."""
@@ -172,9 +172,9 @@ class WaitingJobs:
     def may_start(self, candidate: Candidate) -> bool:
         return not self.skip.has(candidate)
 
-    def skipped_to(self, order: int) -> int:
-        """The end of the run of skipped or changed orders that begins at `order`; `order` itself if there is none."""
-        return self._changed_orders.end(self.skip.end(order))
+    def skipped_to(self, sequence: int) -> int:
+        """The last of the skipped or changed sequences from `sequence` on; `sequence` itself if there is none."""
+        return self._changed_sequences.end(self.skip.end(sequence))
 
     def _first_page(self, queue: QueueName) -> int:
         """The number of stored jobs in the first page: FIRST_PAGE, and one for each changed job of the queue.
@@ -245,11 +245,11 @@ class _MergedJobs(Generic[Key]):
 
 def _rank(candidate: Candidate) -> tuple[int, int]:
     """The rank within a share: the highest priority first, then the oldest."""
-    return -candidate.priority, candidate.order
+    return -candidate.priority, candidate.sequence
 
 
 class QueueSearchPosition(Struct, frozen=True, kw_only=True):
-    """The position of the search in one queue, in orders of jobs."""
+    """The position of the search in one queue, in sequences of jobs."""
 
     #: The last job that was passed.
     after: int = -1
@@ -277,8 +277,8 @@ def next_searches(
     """The searches after a unit of work.
 
     `current`: the searches as this unit left them, without finished ones. `unread`: queues with free capacity and more
-    jobs behind the head than one unit tries, with the last job that was tried. `changed`: by queue, the lowest order of
-    the jobs that entered or left RUNNABLE. `capacity_freed`: whether more resources may be free.
+    jobs behind the head than one unit tries, with the last job that was tried. `changed`: by queue, the lowest
+    sequence of the jobs that entered or left RUNNABLE. `capacity_freed`: whether more resources may be free.
     """
     positions = {}
     for queue, last in unread.items():

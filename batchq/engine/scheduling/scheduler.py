@@ -324,7 +324,7 @@ class Scheduler:
             job.id: job.created_at
             for job in (await self._store.jobs([candidate.job_id for candidate in first])).values()
         }
-        since = {candidate.job_id: self._positions.since(queue, candidate.order) for candidate in first}
+        since = {candidate.job_id: self._positions.since(queue, candidate.sequence) for candidate in first}
         shares = [(key.share, use.millicpus) for key, use in uses.items() if key.queue == queue and use.millicpus > 0]
         return Snapshot(
             jobs=tuple((job_id, max(created.get(job_id, unit.now), at)) for job_id, at in since.items()),

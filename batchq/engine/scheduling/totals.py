@@ -169,7 +169,7 @@ class QueuePositions:
     def __init__(self, since: datetime) -> None:
         #: The server's start.
         self._since = since
-        #: By queue, ascending orders and the time at which a job of that order was the last to enter or leave.
+        #: By queue, ascending sequences and the time at which a job of that sequence was the last to enter or leave.
         self._steps: dict[QueueName, tuple[list[int], list[datetime]]] = {}
 
     def on_committed(self, committed: Committed) -> None:
@@ -184,22 +184,22 @@ class QueuePositions:
                 continue
             waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
             if waited != waits:
-                order = -1 if waited and after.spec.share_identifier is not None else after.order
-                first[after.spec.queue] = min(order, first.get(after.spec.queue, order))
-        for queue, order in first.items():
-            self._add_step(queue, order, committed.unit.now)
+                sequence = -1 if waited and after.spec.share_identifier is not None else after.sequence
+                first[after.spec.queue] = min(sequence, first.get(after.spec.queue, sequence))
+        for queue, sequence in first.items():
+            self._add_step(queue, sequence, committed.unit.now)
 
-    def since(self, queue: QueueName, order: int) -> datetime:
-        """Since when the job with this order has had its position."""
-        orders, times = self._steps.get(queue, ([], []))
-        step = bisect_right(orders, order) - 1
+    def since(self, queue: QueueName, sequence: int) -> datetime:
+        """Since when the job with this sequence has had its position."""
+        sequences, times = self._steps.get(queue, ([], []))
+        step = bisect_right(sequences, sequence) - 1
         return times[step] if step >= 0 else self._since
 
-    def _add_step(self, queue: QueueName, order: int, now: datetime) -> None:
-        """Record that every job behind `order` changed position at `now`."""
-        orders, times = self._steps.setdefault(queue, ([], []))
-        kept = bisect_left(orders, order)
+    def _add_step(self, queue: QueueName, sequence: int, now: datetime) -> None:
+        """Record that every job behind `sequence` changed position at `now`."""
+        sequences, times = self._steps.setdefault(queue, ([], []))
+        kept = bisect_left(sequences, sequence)
         if kept < MAX_STEPS:
-            del orders[kept:], times[kept:]
-            orders.append(order)
+            del sequences[kept:], times[kept:]
+            sequences.append(sequence)
             times.append(now)

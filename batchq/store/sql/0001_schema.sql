@@ -3,7 +3,7 @@
 -- Conventions:
 --   * A value that a statement searches or sorts by has a column. All other data of a row is one JSON text (`value`,
 --     `state`, `spec`), whose members are the fields of the domain value; members with their default are omitted.
---   * `ord` is Job.order, the position of a job in the order of submission (`order` is a keyword of SQL). It is the key
+--   * `sequence` is Job.sequence, the position of a job in the order of submission. It is the key
 --     of `jobs`, and every table with rows of a job refers to it.
 --   * `owner` is a user name, `account` an account name. Owner '' is no user, account 'root' the topmost account.
 --   * Times are integers since 1970-01-01T00:00:00Z, in microseconds where no other unit is given.
@@ -22,11 +22,11 @@ CREATE TABLE metadata (
 -- Unreadable column values of jobs, copied before the row was repaired.
 CREATE TABLE quarantine (
     number INTEGER PRIMARY KEY,
-    ord INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
     column_name TEXT NOT NULL, -- the column that held the value: 'state', 'spec' or 'consumable_requirements'
     raw BLOB -- the bytes as they were stored; NULL if the column was NULL
 );
-CREATE INDEX quarantine_by_job ON quarantine (ord);
+CREATE INDEX quarantine_by_job ON quarantine (sequence);
 
 -- The audit log: one row for each change that a user or a command made.
 CREATE TABLE audit_log (
@@ -99,9 +99,9 @@ CREATE TABLE share_usage (
 
 -- --------------------------------------------------------------------------------------------------------------- jobs
 
--- One row for each job. The children of an array have the `array_size` orders directly behind that of their array.
+-- One row for each job. The children of an array have the `array_size` sequences directly behind that of their array.
 CREATE TABLE jobs (
-    ord INTEGER PRIMARY KEY, -- Job.order
+    sequence INTEGER PRIMARY KEY, -- Job.sequence
     id TEXT NOT NULL UNIQUE, -- Job.id
     version INTEGER NOT NULL, -- how often the job was updated; each UPDATE expects the version that was read
     queue TEXT NOT NULL, -- the name of the job queue
@@ -123,7 +123,7 @@ CREATE TABLE jobs (
     node_runs TEXT, -- JSON of a tuple of NodeRun; NULL for a job with one node
     engines TEXT, -- the container engines that can run the job, with spaces between them; NULL: all
     timeout INTEGER, -- the longest run of an attempt, in microseconds; NULL without a limit
-    parent_ord INTEGER REFERENCES jobs (ord), -- the array of a child; NULL for a job that is not a child
+    parent_sequence INTEGER REFERENCES jobs (sequence), -- the array of a child; NULL for a job that is not a child
     array_size INTEGER NOT NULL, -- how many children the array has, spawned or not; 0 for any other job
     consumable_requirements TEXT, -- JSON of a tuple of ConsumableRequirement; NULL without consumable resources
     rerun_of TEXT, -- Job.id of the job that this one repeats; NULL without one, and for a child
@@ -132,113 +132,113 @@ CREATE TABLE jobs (
 );
 
 -- ListJobs: one status, or a whole queue. The children of arrays are not listed. Both indexes cover every filter.
-CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_status ON jobs (queue, status, sequence, share_identifier, parent_sequence) WHERE parent_sequence IS NULL;
 CREATE INDEX jobs_by_queue ON jobs (
-    queue, ord, name, definition, revision, created_at, share_identifier, parent_ord
+    queue, sequence, name, definition, revision, created_at, share_identifier, parent_sequence
 )
-WHERE parent_ord IS NULL;
+WHERE parent_sequence IS NULL;
 
 -- The cost of a list grows with the visible jobs of the caller, not with the jobs of other users.
-CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_ord IS NULL;
-CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord IS NULL;
+CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_sequence IS NULL;
+CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_sequence IS NULL;
 
 -- The placement pass reads candidates from these indexes alone. Finished jobs are not in them.
 CREATE INDEX jobs_runnable ON jobs (
-    queue, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
+    queue, sequence, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
-    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
+    queue, share_identifier, rank, sequence, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 
 -- The reader seeks from one account to the next, and so skips the jobs of an account that is at its limit.
-CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, passed_over)
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, sequence, status, passed_over)
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
-    queue, share_identifier, account, rank, ord, status, passed_over
+    queue, share_identifier, account, rank, sequence, status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 
 -- Small indexes of the engine: they hold unfinished jobs only.
 CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
-CREATE INDEX jobs_held ON jobs (passed_over, ord, account, owner, queue, status, name, parent_ord)
+CREATE INDEX jobs_held ON jobs (passed_over, sequence, account, owner, queue, status, name, parent_sequence)
 WHERE passed_over = 2;
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
+CREATE INDEX jobs_pending ON jobs (account, array_size, sequence, status, queue, owner)
 WHERE status IN ('SUBMITTED', 'PENDING');
 
 -- The filters of a bulk stop. The indexed columns never change, so that a job enters and leaves the index once.
-CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_sequence, sequence, finished_at)
 WHERE finished_at IS NULL;
 
 -- Retention reads finished jobs, oldest first. Children are deleted with their array.
-CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
-WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
+CREATE INDEX jobs_finished ON jobs (finished_at, sequence, id, array_size)
+WHERE finished_at IS NOT NULL AND parent_sequence IS NULL;
 
 -- The job search and the overview read failures, last first. Written once for each failed job.
-CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name, definition, revision)
-WHERE status = 'FAILED' AND parent_ord IS NULL;
+CREATE INDEX jobs_failed ON jobs (finished_at, sequence, owner, account, queue, name, definition, revision)
+WHERE status = 'FAILED' AND parent_sequence IS NULL;
 
 -- SQLite looks for children when a row is deleted; without this index it would scan the table.
-CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
+CREATE INDEX jobs_by_parent ON jobs (parent_sequence) WHERE parent_sequence IS NOT NULL;
 
 -- As which jobs a job was submitted again.
-CREATE INDEX jobs_by_rerun ON jobs (rerun_of, ord, id) WHERE rerun_of IS NOT NULL;
+CREATE INDEX jobs_by_rerun ON jobs (rerun_of, sequence, id) WHERE rerun_of IS NOT NULL;
 
 -- The jobs of a group, and those of them that wait for a place: with max_running, no other job of the group is read.
-CREATE INDEX jobs_by_group ON jobs (group_id, ord, status, owner, account, parent_ord) WHERE group_id IS NOT NULL;
-CREATE INDEX jobs_waiting_in_group ON jobs (group_id, ord, array_size, passed_over, status)
+CREATE INDEX jobs_by_group ON jobs (group_id, sequence, status, owner, account, parent_sequence) WHERE group_id IS NOT NULL;
+CREATE INDEX jobs_waiting_in_group ON jobs (group_id, sequence, array_size, passed_over, status)
 WHERE group_id IS NOT NULL AND status = 'PENDING';
 
 -- Jobs that were submitted together. A group is deleted after its last job.
 CREATE TABLE job_groups (
     id TEXT PRIMARY KEY,
-    ord INTEGER NOT NULL, -- Job.order of the first job
+    sequence INTEGER NOT NULL, -- Job.sequence of the first job
     name TEXT NOT NULL, -- in lower case
     owner TEXT NOT NULL,
     account TEXT NOT NULL,
     ended_at INTEGER, -- NULL: a job is unfinished
     value TEXT NOT NULL -- JSON of Group
 ) WITHOUT ROWID;
-CREATE INDEX job_groups_by_order ON job_groups (ord, owner, account, name, ended_at);
-CREATE INDEX job_groups_by_name ON job_groups (name, ord, owner, account, ended_at);
+CREATE INDEX job_groups_by_order ON job_groups (sequence, owner, account, name, ended_at);
+CREATE INDEX job_groups_by_name ON job_groups (name, sequence, owner, account, ended_at);
 
 -- The specification of each job, in its own table because it never changes. The children of an array share its row.
 CREATE TABLE job_specs (
-    ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
+    sequence INTEGER PRIMARY KEY REFERENCES jobs (sequence),
     spec TEXT NOT NULL -- JSON of JobSpec
 );
 
 -- The dependencies of jobs that are SUBMITTED or PENDING.
 CREATE TABLE job_dependencies (
     dependency_id TEXT NOT NULL, -- Job.id of the job that must succeed first
-    ord INTEGER NOT NULL REFERENCES jobs (ord), -- the job that waits
-    PRIMARY KEY (dependency_id, ord)
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence), -- the job that waits
+    PRIMARY KEY (dependency_id, sequence)
 ) WITHOUT ROWID;
-CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
+CREATE INDEX job_dependencies_by_job ON job_dependencies (sequence);
 
 -- Which jobs require which consumable resource. Finished jobs stay in the table; the row of an array counts for its
 -- children.
 CREATE TABLE job_consumable_resources (
     resource TEXT NOT NULL,
-    ord INTEGER NOT NULL REFERENCES jobs (ord),
-    PRIMARY KEY (resource, ord)
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence),
+    PRIMARY KEY (resource, sequence)
 ) WITHOUT ROWID;
-CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
+CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (sequence);
 
 -- The statuses that jobs have had: one feed of all jobs. The entries of a transaction have consecutive numbers. A number
 -- is never used again: the next one is above all numbers here and above 'forgotten_through'. (AUTOINCREMENT would write
 -- another row for each entry.)
 CREATE TABLE job_history (
     number INTEGER PRIMARY KEY, -- from 1, in the order of the commits
-    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence),
     value TEXT NOT NULL -- JSON of HistoryEntry without `job_id`
 );
-CREATE INDEX job_history_by_job ON job_history (ord);
+CREATE INDEX job_history_by_job ON job_history (sequence);
 
 -- Recent SubmitJob calls, by which a retried call is recognized.
 CREATE TABLE submissions (
@@ -260,9 +260,9 @@ CREATE TABLE bulk_stops (
 -- The jobs that a bulk stop selected and has not stopped yet.
 CREATE TABLE bulk_stop_targets (
     bulk_stop INTEGER NOT NULL, -- bulk_stops.number
-    ord INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
     node INTEGER NOT NULL, -- the index of the node of a multi-node job; -1 for the whole job
-    PRIMARY KEY (bulk_stop, ord, node)
+    PRIMARY KEY (bulk_stop, sequence, node)
 ) WITHOUT ROWID;
 
 -- Webhooks, with how far each one is in the history.

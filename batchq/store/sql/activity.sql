@@ -10,7 +10,7 @@ INSERT OR REPLACE INTO metadata (name, value) VALUES ('activity_through', CAST(:
 -- events
 -- Jobs that ended and attempts that began. The wait of an attempt is the time since the job last became RUNNABLE.
 WITH entries AS (
-    SELECT number, ord, json_extract(value, '$.status') AS status, julianday(json_extract(value, '$.at')) AS day
+    SELECT number, sequence, json_extract(value, '$.status') AS status, julianday(json_extract(value, '$.at')) AS day
     FROM job_history
     WHERE number > :after AND number <= :through AND json_valid(value)
         AND json_extract(value, '$.status') IN ('STARTING', 'SUCCEEDED', 'FAILED')
@@ -30,13 +30,13 @@ found AS (
         END AS outcome,
         CASE entries.status WHEN 'STARTING' THEN coalesce((day - (
             SELECT julianday(json_extract(earlier.value, '$.at')) FROM job_history AS earlier
-            WHERE earlier.ord = entries.ord AND earlier.number < entries.number AND json_valid(earlier.value)
+            WHERE earlier.sequence = entries.sequence AND earlier.number < entries.number AND json_valid(earlier.value)
                 AND json_extract(earlier.value, '$.status') = 'RUNNABLE'
                 AND json_extract(earlier.value, '$.stop') IS NULL
                 AND json_extract(earlier.value, '$.hold') IS NULL
             ORDER BY earlier.number DESC LIMIT 1
         )) * 86400, 0) END AS waited
-    FROM entries CROSS JOIN jobs ON jobs.ord = entries.ord
+    FROM entries CROSS JOIN jobs ON jobs.sequence = entries.sequence
     WHERE array_size = 0 AND day IS NOT NULL
 )
 SELECT queue, account, owner, began_at, outcome, CASE WHEN outcome IS NULL THEN {range} END AS wait, count(*)

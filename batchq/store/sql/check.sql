@@ -1,14 +1,14 @@
 -- Reads of a whole database, page by page.
 
 -- jobs_by_page
-SELECT jobs.ord, state, spec, status,
-    id, jobs.ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
-FROM jobs LEFT JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
-WHERE jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
+SELECT jobs.sequence, state, spec, status,
+    id, jobs.sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
+FROM jobs LEFT JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence)
+WHERE jobs.sequence > :after ORDER BY jobs.sequence LIMIT :limit;
 
 -- history_by_page
-SELECT job_history.ord, id, value FROM job_history JOIN jobs USING (ord)
-WHERE job_history.ord > :after AND job_history.ord <= :last ORDER BY job_history.ord, number;
+SELECT job_history.sequence, id, value FROM job_history JOIN jobs USING (sequence)
+WHERE job_history.sequence > :after AND job_history.sequence <= :last ORDER BY job_history.sequence, number;
 
 -- streams_by_page
 SELECT number, name, value FROM log_streams WHERE number > :after ORDER BY number LIMIT :limit;

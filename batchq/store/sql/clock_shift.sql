@@ -9,13 +9,13 @@ INSERT OR REPLACE INTO metadata (name, value) VALUES ('clock', :value);
 -- jobs_with_deciding_times
 -- Active jobs, blocked jobs, held jobs, and arrays with work left: their times decide what happens next, or since when
 -- the job waits.
-SELECT ord FROM jobs WHERE status IN ('STARTING', 'RUNNING')
-UNION SELECT ord FROM jobs WHERE has_array_work = 1
-UNION SELECT ord FROM jobs WHERE status = 'RUNNABLE' AND instr(state, '"blocked_at"') > 0
-UNION SELECT ord FROM jobs WHERE passed_over = 2;
+SELECT sequence FROM jobs WHERE status IN ('STARTING', 'RUNNING')
+UNION SELECT sequence FROM jobs WHERE has_array_work = 1
+UNION SELECT sequence FROM jobs WHERE status = 'RUNNABLE' AND instr(state, '"blocked_at"') > 0
+UNION SELECT sequence FROM jobs WHERE passed_over = 2;
 
 -- shift_job
-UPDATE jobs SET state = :state, created_at = :created_at WHERE ord = :ord;
+UPDATE jobs SET state = :state, created_at = :created_at WHERE sequence = :sequence;
 
 -- shift_finished_at
 UPDATE jobs SET finished_at = finished_at + :by WHERE finished_at BETWEEN :since AND :until;

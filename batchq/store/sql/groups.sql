@@ -1,8 +1,8 @@
 -- Groups of jobs.
 
 -- put_group
-INSERT INTO job_groups (id, ord, name, owner, account, ended_at, value)
-VALUES (:id, :ord, :name, :owner, :account, :ended_at, :value)
+INSERT INTO job_groups (id, sequence, name, owner, account, ended_at, value)
+VALUES (:id, :sequence, :name, :owner, :account, :ended_at, :value)
 ON CONFLICT (id) DO UPDATE SET ended_at = :ended_at, value = :value;
 
 -- groups_by_id
@@ -10,30 +10,30 @@ SELECT job_groups.value FROM json_each(:ids) AS named CROSS JOIN job_groups ON j
 
 -- newest_groups
 SELECT value FROM job_groups INDEXED BY job_groups_by_order
-WHERE ord < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
+WHERE sequence < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
     AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
-ORDER BY ord DESC LIMIT :limit;
+ORDER BY sequence DESC LIMIT :limit;
 
 -- newest_groups_with_name
 SELECT value FROM job_groups INDEXED BY job_groups_by_name
-WHERE name = :name AND ord < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
+WHERE name = :name AND sequence < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
     AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
-ORDER BY ord DESC LIMIT :limit;
+ORDER BY sequence DESC LIMIT :limit;
 
 -- waiting_members
 -- The jobs that wait for a place in their group alone: their dependencies have succeeded.
-SELECT jobs.ord, jobs.id, version, jobs.status, state, spec
+SELECT jobs.sequence, jobs.id, version, jobs.status, state, spec
 FROM (
-    SELECT own.ord FROM jobs AS own INDEXED BY jobs_waiting_in_group
+    SELECT own.sequence FROM jobs AS own INDEXED BY jobs_waiting_in_group
     WHERE own.group_id = :id AND own.status = 'PENDING' AND own.array_size = 0 AND own.passed_over = 0
         AND NOT EXISTS (
             SELECT 1 FROM job_dependencies
             LEFT JOIN jobs AS dependency ON dependency.id = job_dependencies.dependency_id
-            WHERE job_dependencies.ord = own.ord AND dependency.status IS NOT 'SUCCEEDED'
+            WHERE job_dependencies.sequence = own.sequence AND dependency.status IS NOT 'SUCCEEDED'
         )
-    ORDER BY own.ord LIMIT :limit
+    ORDER BY own.sequence LIMIT :limit
 ) AS page
-CROSS JOIN jobs ON jobs.ord = page.ord CROSS JOIN job_specs ON job_specs.ord = coalesce(jobs.parent_ord, jobs.ord);
+CROSS JOIN jobs ON jobs.sequence = page.sequence CROSS JOIN job_specs ON job_specs.sequence = coalesce(jobs.parent_sequence, jobs.sequence);
 
 -- delete_empty_group
 DELETE FROM job_groups WHERE id = :id AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.group_id = :id);

@@ -1,13 +1,13 @@
 -- The history of all jobs, one numbered feed.
 
 -- insert
-INSERT INTO job_history (number, ord, value) VALUES (:number, :ord, :value);
+INSERT INTO job_history (number, sequence, value) VALUES (:number, :sequence, :value);
 
 -- orders_of_jobs
-SELECT jobs.id, jobs.ord FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
+SELECT jobs.id, jobs.sequence FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 
 -- of_job
-SELECT value FROM job_history WHERE ord = (SELECT ord FROM jobs WHERE id = :id) ORDER BY number;
+SELECT value FROM job_history WHERE sequence = (SELECT sequence FROM jobs WHERE id = :id) ORDER BY number;
 
 -- ends
 -- The highest number that is left, and the highest one that was deleted; NULL before the first of them.
@@ -27,14 +27,14 @@ SELECT
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.group.name') END,
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.notify') END
 FROM job_history
-    CROSS JOIN jobs ON jobs.ord = job_history.ord
-    LEFT JOIN job_specs ON job_specs.ord = coalesce(jobs.parent_ord, jobs.ord)
+    CROSS JOIN jobs ON jobs.sequence = job_history.sequence
+    LEFT JOIN job_specs ON job_specs.sequence = coalesce(jobs.parent_sequence, jobs.sequence)
 WHERE number > :after AND number <= :through
     AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues) AS named))
     AND (
         :jobs IS NULL OR jobs.id IN (SELECT value FROM json_each(:jobs) AS named)
-        OR parent_ord IS NOT NULL
+        OR parent_sequence IS NOT NULL
         AND substr(jobs.id, 1, instr(jobs.id, ':') - 1) IN (SELECT value FROM json_each(:jobs) AS named)
     )
     AND (
@@ -51,10 +51,10 @@ WHERE number > :after AND number <= :through
 ORDER BY number LIMIT :limit;
 
 -- highest_of_job
-SELECT max(number) FROM job_history WHERE ord = :ord;
+SELECT max(number) FROM job_history WHERE sequence = :sequence;
 
 -- delete_of_job
-DELETE FROM job_history WHERE ord = :ord;
+DELETE FROM job_history WHERE sequence = :sequence;
 
 -- put_forgotten_through
 INSERT INTO metadata (name, value) VALUES ('forgotten_through', CAST(:number AS TEXT))

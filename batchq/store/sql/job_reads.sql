@@ -1,54 +1,54 @@
 -- Reads of jobs by the engine and by DescribeJobs.
 
 -- jobs_by_id
-SELECT jobs.ord, jobs.id, version, status, state, spec
+SELECT jobs.sequence, jobs.id, version, status, state, spec
 FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value
-CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+CROSS JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence);
 
--- jobs_by_order
-SELECT jobs.ord, jobs.id, version, status, state, spec
-FROM json_each(:orders) AS named CROSS JOIN jobs ON jobs.ord = named.value
-CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+-- jobs_by_sequence
+SELECT jobs.sequence, jobs.id, version, status, state, spec
+FROM json_each(:sequences) AS named CROSS JOIN jobs ON jobs.sequence = named.value
+CROSS JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence);
 
 -- reruns
-SELECT named.value, (SELECT id FROM jobs WHERE rerun_of = named.value ORDER BY ord DESC LIMIT 1)
+SELECT named.value, (SELECT id FROM jobs WHERE rerun_of = named.value ORDER BY sequence DESC LIMIT 1)
 FROM json_each(:ids) AS named;
 
 -- owners_by_id
 SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 
--- last_order
--- The last order that is taken. An array takes the orders of all its children when it is inserted.
-SELECT own.ord + own.array_size
-FROM jobs AS newest JOIN jobs AS own ON own.ord = coalesce(newest.parent_ord, newest.ord)
-WHERE newest.ord = (SELECT max(ord) FROM jobs);
+-- last_sequence
+-- The last sequence that is taken. An array takes the sequences of all its children when it is inserted.
+SELECT own.sequence + own.array_size
+FROM jobs AS newest JOIN jobs AS own ON own.sequence = coalesce(newest.parent_sequence, newest.sequence)
+WHERE newest.sequence = (SELECT max(sequence) FROM jobs);
 
 -- newest_created_at
-SELECT created_at FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
+SELECT created_at FROM jobs WHERE sequence = (SELECT max(sequence) FROM jobs);
 
 -- active_jobs
-SELECT jobs.ord, id, version, status, state, spec
-FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
+SELECT jobs.sequence, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence)
 WHERE status IN ('STARTING', 'RUNNING');
 
 -- runnable_jobs
 -- INDEXED BY, because SQLite may choose jobs_by_status, which has unschedulable and held jobs too.
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
+SELECT id, sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable
-WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND ord > :after ORDER BY ord LIMIT :limit;
+WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND sequence > :after ORDER BY sequence LIMIT :limit;
 
 -- runnable_jobs_in_share
--- Two SELECTs, because (rank, ord) > (:rank, :after) would read all jobs of this rank again for every page.
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
+-- Two SELECTs, because (rank, sequence) > (:rank, :after) would read all jobs of this rank again for every page.
+SELECT id, sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND passed_over = 0
-    AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord > :after
+    AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND sequence > :after
 UNION ALL
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
+SELECT id, sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account
 FROM jobs INDEXED BY jobs_runnable_in_share
 WHERE status = 'RUNNABLE' AND passed_over = 0
     AND queue = :queue AND share_identifier = :share_identifier AND rank > :rank
-ORDER BY rank, ord LIMIT :limit;
+ORDER BY rank, sequence LIMIT :limit;
 
 -- runnable_jobs_excluding
 -- The first jobs of each account that is not in :excluding. The jobs of excluded accounts are not read.
@@ -62,15 +62,15 @@ WITH RECURSIVE waiting (account) AS (
     )
     FROM waiting WHERE waiting.account IS NOT NULL
 )
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
-FROM waiting CROSS JOIN jobs ON jobs.ord IN (
-    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_by_account
+SELECT id, sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.sequence IN (
+    SELECT own.sequence FROM jobs AS own INDEXED BY jobs_runnable_by_account
     WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue AND own.account = waiting.account
-        AND own.ord > :after
-    ORDER BY own.ord LIMIT :limit
+        AND own.sequence > :after
+    ORDER BY own.sequence LIMIT :limit
 )
 WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:excluding) AS named)
-ORDER BY ord LIMIT :limit;
+ORDER BY sequence LIMIT :limit;
 
 -- runnable_jobs_in_share_excluding
 WITH RECURSIVE waiting (account) AS (
@@ -84,16 +84,16 @@ WITH RECURSIVE waiting (account) AS (
     )
     FROM waiting WHERE waiting.account IS NOT NULL
 )
-SELECT id, ord, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
-FROM waiting CROSS JOIN jobs ON jobs.ord IN (
-    SELECT own.ord FROM jobs AS own INDEXED BY jobs_runnable_in_share_by_account
+SELECT id, sequence, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, jobs.account
+FROM waiting CROSS JOIN jobs ON jobs.sequence IN (
+    SELECT own.sequence FROM jobs AS own INDEXED BY jobs_runnable_in_share_by_account
     WHERE own.status = 'RUNNABLE' AND own.passed_over = 0 AND own.queue = :queue
         AND own.share_identifier = :share_identifier AND own.account = waiting.account
-        AND (own.rank, own.ord) > (:rank, :after)
-    ORDER BY own.rank, own.ord LIMIT :limit
+        AND (own.rank, own.sequence) > (:rank, :after)
+    ORDER BY own.rank, own.sequence LIMIT :limit
 )
 WHERE waiting.account IS NOT NULL AND waiting.account NOT IN (SELECT value FROM json_each(:excluding) AS named)
-ORDER BY rank, ord LIMIT :limit;
+ORDER BY rank, sequence LIMIT :limit;
 
 -- shares_with_runnable_jobs
 -- Seeks from one share to the next; the jobs between them are not read.
@@ -111,22 +111,22 @@ WITH RECURSIVE waiting (share_identifier) AS (
 SELECT share_identifier FROM waiting WHERE share_identifier IS NOT NULL;
 
 -- unschedulable_jobs
-SELECT jobs.ord, id, version, status, state, spec
-FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
-WHERE status = 'RUNNABLE' AND passed_over = 1 AND jobs.ord > :after ORDER BY jobs.ord LIMIT :limit;
+SELECT jobs.sequence, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence)
+WHERE status = 'RUNNABLE' AND passed_over = 1 AND jobs.sequence > :after ORDER BY jobs.sequence LIMIT :limit;
 
 -- dependents
 -- At most a page of dependents of each job is read, however many jobs wait for it.
-SELECT jobs.ord, jobs.id, version, status, state, spec
+SELECT jobs.sequence, jobs.id, version, status, state, spec
 FROM (
-    SELECT DISTINCT job_dependencies.ord FROM json_each(:ids) AS named CROSS JOIN job_dependencies
-    ON job_dependencies.dependency_id = named.value AND job_dependencies.ord IN (
-        SELECT first.ord FROM job_dependencies AS first
-        WHERE first.dependency_id = named.value AND first.ord > :after ORDER BY first.ord LIMIT :limit
+    SELECT DISTINCT job_dependencies.sequence FROM json_each(:ids) AS named CROSS JOIN job_dependencies
+    ON job_dependencies.dependency_id = named.value AND job_dependencies.sequence IN (
+        SELECT first.sequence FROM job_dependencies AS first
+        WHERE first.dependency_id = named.value AND first.sequence > :after ORDER BY first.sequence LIMIT :limit
     )
-    ORDER BY job_dependencies.ord LIMIT :limit
-) AS page CROSS JOIN jobs ON jobs.ord = page.ord
-CROSS JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord);
+    ORDER BY job_dependencies.sequence LIMIT :limit
+) AS page CROSS JOIN jobs ON jobs.sequence = page.sequence
+CROSS JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence);
 
 -- finished_dependencies
 -- Read once, when a server starts: dependents of these jobs may be due. An array may decide before it is finished.
@@ -143,22 +143,22 @@ SELECT job_id FROM submissions
 WHERE principal = :principal AND invocation_id = :invocation_id AND body_sha256 = :body_sha256;
 
 -- arrays_with_work
-SELECT jobs.ord, id, version, status, state, spec
-FROM jobs JOIN job_specs ON job_specs.ord = jobs.ord
-WHERE has_array_work = 1 ORDER BY jobs.ord;
+SELECT jobs.sequence, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.sequence = jobs.sequence
+WHERE has_array_work = 1 ORDER BY jobs.sequence;
 
 -- array
-SELECT ord, array_size FROM jobs WHERE id = :id;
+SELECT sequence, array_size FROM jobs WHERE id = :id;
 
 -- unfinished_children
-SELECT jobs.ord, id, version, status, state, spec
-FROM jobs JOIN job_specs ON job_specs.ord = coalesce(parent_ord, jobs.ord)
-WHERE jobs.ord BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.ord;
+SELECT jobs.sequence, id, version, status, state, spec
+FROM jobs JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequence)
+WHERE jobs.sequence BETWEEN :first AND :last AND status NOT IN ('SUCCEEDED', 'FAILED') ORDER BY jobs.sequence;
 
 -- first_runnable_jobs
 -- The first RUNNABLE job of each queue in :queues; NULL without one.
 SELECT (
-    SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
+    SELECT min(sequence) FROM jobs INDEXED BY jobs_runnable
     WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = named.value
 )
 FROM json_each(:queues) AS named;
@@ -189,7 +189,7 @@ SELECT account, sum(number) FROM (
     UNION ALL
     SELECT account, sum(
         CASE WHEN array_size = 0 THEN 1
-        ELSE array_size - (SELECT count(*) FROM jobs AS child WHERE child.parent_ord = jobs.ord) END
+        ELSE array_size - (SELECT count(*) FROM jobs AS child WHERE child.parent_sequence = jobs.sequence) END
     )
     FROM jobs INDEXED BY jobs_pending WHERE status IN ('SUBMITTED', 'PENDING') GROUP BY account
 )
@@ -201,7 +201,7 @@ SELECT queue, share_identifier, value FROM share_usage ORDER BY queue, share_ide
 -- share_recount
 -- Reads every job. Used only where the stored usage of a share is unreadable.
 SELECT
-    count(*) FILTER (WHERE parent_ord IS NULL AND status NOT IN ('SUCCEEDED', 'FAILED')),
+    count(*) FILTER (WHERE parent_sequence IS NULL AND status NOT IN ('SUCCEEDED', 'FAILED')),
     coalesce(sum(millicpus) FILTER (WHERE status IN ('STARTING', 'RUNNING')), 0)
 FROM jobs WHERE queue = :queue AND share_identifier = :share_identifier;
 
@@ -221,8 +221,8 @@ SELECT value FROM metadata WHERE name = 'survey';
 -- Reads at most :limit rows of the index.
 SELECT count(*), coalesce(sum(millicpus), 0) FROM (
     SELECT millicpus FROM jobs INDEXED BY jobs_runnable
-    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND ord > :after AND ord < :before
-    ORDER BY ord LIMIT :limit
+    WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND sequence > :after AND sequence < :before
+    ORDER BY sequence LIMIT :limit
 ) AS page;
 
 -- count_in_share
@@ -233,7 +233,7 @@ SELECT count(*), coalesce(sum(millicpus), 0) FROM (
     UNION ALL
     SELECT millicpus FROM jobs INDEXED BY jobs_runnable_in_share
     WHERE status = 'RUNNABLE' AND passed_over = 0
-        AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND ord < :before
+        AND queue = :queue AND share_identifier = :share_identifier AND rank = :rank AND sequence < :before
     LIMIT :limit
 ) AS page;
 
@@ -246,8 +246,8 @@ SELECT
     CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.stop_orders[#-1].kind') END
 FROM jobs INDEXED BY jobs_failed
-WHERE status = 'FAILED' AND parent_ord IS NULL AND finished_at > :since
-ORDER BY finished_at DESC, ord DESC LIMIT :limit;
+WHERE status = 'FAILED' AND parent_sequence IS NULL AND finished_at > :since
+ORDER BY finished_at DESC, sequence DESC LIMIT :limit;
 
 -- visible_failures
 SELECT
@@ -257,28 +257,28 @@ SELECT
     CASE WHEN json_valid(state) THEN json_extract(state, '$.attempts[#-1].exit_code') END,
     CASE WHEN json_valid(state) THEN json_extract(state, '$.stop_orders[#-1].kind') END
 FROM (
-    SELECT ord FROM (
-        SELECT ord, owner, account FROM jobs AS failed INDEXED BY jobs_failed
-        WHERE status = 'FAILED' AND parent_ord IS NULL AND finished_at > :since
-        ORDER BY finished_at DESC, ord DESC LIMIT :examined
+    SELECT sequence FROM (
+        SELECT sequence, owner, account FROM jobs AS failed INDEXED BY jobs_failed
+        WHERE status = 'FAILED' AND parent_sequence IS NULL AND finished_at > :since
+        ORDER BY finished_at DESC, sequence DESC LIMIT :examined
     ) AS recent
     WHERE owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named)
     LIMIT :limit
-) AS page CROSS JOIN jobs ON jobs.ord = page.ord;
+) AS page CROSS JOIN jobs ON jobs.sequence = page.sequence;
 
 -- failures_beyond
 SELECT 1 FROM jobs INDEXED BY jobs_failed
-WHERE status = 'FAILED' AND parent_ord IS NULL AND finished_at > :since
-ORDER BY finished_at DESC, ord DESC LIMIT 1 OFFSET :examined;
+WHERE status = 'FAILED' AND parent_sequence IS NULL AND finished_at > :since
+ORDER BY finished_at DESC, sequence DESC LIMIT 1 OFFSET :examined;
 
 -- first_of_queue
-SELECT min(ord) FROM jobs INDEXED BY jobs_runnable
+SELECT min(sequence) FROM jobs INDEXED BY jobs_runnable
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue;
 
 -- first_of_account
-SELECT min(ord) FROM jobs INDEXED BY jobs_runnable_by_account
+SELECT min(sequence) FROM jobs INDEXED BY jobs_runnable_by_account
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND queue = :queue AND account = :account;
 
 -- first_of_user
-SELECT min(ord) FROM jobs INDEXED BY jobs_by_owner
-WHERE owner = :owner AND queue = :queue AND status = 'RUNNABLE' AND parent_ord IS NULL;
+SELECT min(sequence) FROM jobs INDEXED BY jobs_by_owner
+WHERE owner = :owner AND queue = :queue AND status = 'RUNNABLE' AND parent_sequence IS NULL;

@@ -13,11 +13,11 @@ SELECT id FROM walk WHERE id IS NOT NULL LIMIT 1000
 -- queues
 -- Seeks from one queue to the next.
 WITH RECURSIVE walk (queue) AS (
-    SELECT min(queue) FROM jobs INDEXED BY jobs_by_queue WHERE parent_ord IS NULL
+    SELECT min(queue) FROM jobs INDEXED BY jobs_by_queue WHERE parent_sequence IS NULL
     UNION ALL
     SELECT (
         SELECT min(jobs.queue) FROM jobs INDEXED BY jobs_by_queue
-        WHERE jobs.parent_ord IS NULL AND jobs.queue > walk.queue
+        WHERE jobs.parent_sequence IS NULL AND jobs.queue > walk.queue
     )
     FROM walk WHERE walk.queue IS NOT NULL
 )
@@ -25,11 +25,11 @@ SELECT queue FROM walk WHERE queue IS NOT NULL LIMIT :limit;
 
 -- queues_of_owner
 WITH RECURSIVE walk (queue) AS (
-    SELECT min(queue) FROM jobs INDEXED BY jobs_by_owner WHERE owner = :value AND parent_ord IS NULL
+    SELECT min(queue) FROM jobs INDEXED BY jobs_by_owner WHERE owner = :value AND parent_sequence IS NULL
     UNION ALL
     SELECT (
         SELECT min(jobs.queue) FROM jobs INDEXED BY jobs_by_owner
-        WHERE jobs.owner = :value AND jobs.parent_ord IS NULL AND jobs.queue > walk.queue
+        WHERE jobs.owner = :value AND jobs.parent_sequence IS NULL AND jobs.queue > walk.queue
     )
     FROM walk WHERE walk.queue IS NOT NULL
 )
@@ -37,30 +37,30 @@ SELECT queue FROM walk WHERE queue IS NOT NULL LIMIT :limit;
 
 -- queues_of_account
 WITH RECURSIVE walk (queue) AS (
-    SELECT min(queue) FROM jobs INDEXED BY jobs_by_account WHERE account = :value AND parent_ord IS NULL
+    SELECT min(queue) FROM jobs INDEXED BY jobs_by_account WHERE account = :value AND parent_sequence IS NULL
     UNION ALL
     SELECT (
         SELECT min(jobs.queue) FROM jobs INDEXED BY jobs_by_account
-        WHERE jobs.account = :value AND jobs.parent_ord IS NULL AND jobs.queue > walk.queue
+        WHERE jobs.account = :value AND jobs.parent_sequence IS NULL AND jobs.queue > walk.queue
     )
     FROM walk WHERE walk.queue IS NOT NULL
 )
 SELECT queue FROM walk WHERE queue IS NOT NULL LIMIT :limit;
 
 -- finished_of_owner
-SELECT count(*), json_group_array(ord) FILTER (WHERE status IN ('SUCCEEDED', 'FAILED'))
+SELECT count(*), json_group_array(sequence) FILTER (WHERE status IN ('SUCCEEDED', 'FAILED'))
 FROM (
-    SELECT ord, status FROM jobs INDEXED BY jobs_by_owner WHERE owner = :value AND parent_ord IS NULL LIMIT :limit
+    SELECT sequence, status FROM jobs INDEXED BY jobs_by_owner WHERE owner = :value AND parent_sequence IS NULL LIMIT :limit
 ) AS page;
 
 -- finished_of_account
-SELECT count(*), json_group_array(ord) FILTER (WHERE status IN ('SUCCEEDED', 'FAILED'))
+SELECT count(*), json_group_array(sequence) FILTER (WHERE status IN ('SUCCEEDED', 'FAILED'))
 FROM (
-    SELECT ord, status FROM jobs INDEXED BY jobs_by_account WHERE account = :value AND parent_ord IS NULL LIMIT :limit
+    SELECT sequence, status FROM jobs INDEXED BY jobs_by_account WHERE account = :value AND parent_sequence IS NULL LIMIT :limit
 ) AS page;
 
 -- creation
--- The first job from :order on: its order, the order of its array or its own, and when that was created.
-SELECT page.ord, jobs.ord, jobs.created_at
-FROM (SELECT ord, coalesce(parent_ord, ord) AS root FROM jobs WHERE ord >= :order ORDER BY ord LIMIT 1) AS page
-CROSS JOIN jobs ON jobs.ord = page.root;
+-- The first job from :sequence on: its order, the order of its array or its own, and when that was created.
+SELECT page.sequence, jobs.sequence, jobs.created_at
+FROM (SELECT sequence, coalesce(parent_sequence, sequence) AS root FROM jobs WHERE sequence >= :sequence ORDER BY sequence LIMIT 1) AS page
+CROSS JOIN jobs ON jobs.sequence = page.root;

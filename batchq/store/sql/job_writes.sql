@@ -2,46 +2,46 @@
 
 -- insert_job
 INSERT INTO jobs (
-    ord, id, version, queue, status, passed_over, has_array_work, created_at, owner, account, name, definition,
-    revision, share_identifier, rank, millicpus, memory_mib, gpus, node_runs, engines, timeout, parent_ord, array_size,
+    sequence, id, version, queue, status, passed_over, has_array_work, created_at, owner, account, name, definition,
+    revision, share_identifier, rank, millicpus, memory_mib, gpus, node_runs, engines, timeout, parent_sequence, array_size,
     consumable_requirements, rerun_of, group_id, state
 )
 VALUES (
-    :ord, :id, :version, :queue, :status, :passed_over, :has_array_work, :created_at, :owner, :account, :name,
+    :sequence, :id, :version, :queue, :status, :passed_over, :has_array_work, :created_at, :owner, :account, :name,
     :definition, :revision, :share_identifier, :rank, :millicpus, :memory_mib, :gpus, :node_runs, :engines, :timeout,
-    :parent_ord, :array_size, :consumable_requirements, :rerun_of, :group_id, :state
+    :parent_sequence, :array_size, :consumable_requirements, :rerun_of, :group_id, :state
 );
 
 -- insert_spec
-INSERT INTO job_specs (ord, spec) VALUES (:ord, :spec);
+INSERT INTO job_specs (sequence, spec) VALUES (:sequence, :spec);
 
 -- insert_consumable_resource
-INSERT OR IGNORE INTO job_consumable_resources (resource, ord) VALUES (:resource, :ord);
+INSERT OR IGNORE INTO job_consumable_resources (resource, sequence) VALUES (:resource, :sequence);
 
 -- insert_dependency
-INSERT OR IGNORE INTO job_dependencies (dependency_id, ord) VALUES (:dependency_id, :ord);
+INSERT OR IGNORE INTO job_dependencies (dependency_id, sequence) VALUES (:dependency_id, :sequence);
 
 -- delete_dependency
-DELETE FROM job_dependencies WHERE dependency_id = :dependency_id AND ord = :ord;
+DELETE FROM job_dependencies WHERE dependency_id = :dependency_id AND sequence = :sequence;
 
 -- update_state
 -- For a job whose searched columns do not change: SQLite rewrites an index for each of its columns that is SET.
 UPDATE jobs SET version = :version + 1, state = :state
-WHERE ord = :ord AND id = :id AND version = :version
+WHERE sequence = :sequence AND id = :id AND version = :version
     AND status = :status AND passed_over = :passed_over AND has_array_work = :has_array_work;
 
 -- update_job
 UPDATE jobs
 SET version = :version + 1, status = :status, passed_over = :passed_over, has_array_work = :has_array_work,
     state = :state
-WHERE ord = :ord AND id = :id AND version = :version;
+WHERE sequence = :sequence AND id = :id AND version = :version;
 
 -- finish_job
 -- Apart from update_job, because it also writes the indexes on finished_at.
 UPDATE jobs
 SET version = :version + 1, status = :status, passed_over = :passed_over, has_array_work = :has_array_work,
     state = :state, finished_at = :finished_at
-WHERE ord = :ord AND id = :id AND version = :version;
+WHERE sequence = :sequence AND id = :id AND version = :version;
 
 -- version
 SELECT version FROM jobs WHERE id = :id;

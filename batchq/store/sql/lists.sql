@@ -1,11 +1,11 @@
 -- Lists of jobs with a constant statement. Statements with filters are built in Python.
 
 -- statuses_of_children
-SELECT ord, status FROM jobs WHERE ord BETWEEN :first AND :last ORDER BY ord;
+SELECT sequence, status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence;
 
 -- count_unfinished_in_queue
 SELECT count(*) FROM jobs
-WHERE queue = :queue AND parent_ord IS NULL AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');
+WHERE queue = :queue AND parent_sequence IS NULL AND status IN ('SUBMITTED', 'PENDING', 'RUNNABLE', 'STARTING', 'RUNNING');
 
 -- insert_stream
 INSERT INTO log_streams (name, created_at, owner, account, value) VALUES (:name, :created_at, :owner, :account, :value)

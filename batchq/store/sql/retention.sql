@@ -2,15 +2,15 @@
 
 -- finished_jobs
 -- Oldest first. Children are deleted with their array.
-SELECT finished_at, ord, id, array_size FROM jobs INDEXED BY jobs_finished
-WHERE finished_at IS NOT NULL AND parent_ord IS NULL AND finished_at < :before
-    AND finished_at >= :at AND (finished_at > :at OR ord > :ord)
-ORDER BY finished_at, ord LIMIT :limit;
+SELECT finished_at, sequence, id, array_size FROM jobs INDEXED BY jobs_finished
+WHERE finished_at IS NOT NULL AND parent_sequence IS NULL AND finished_at < :before
+    AND finished_at >= :at AND (finished_at > :at OR sequence > :sequence)
+ORDER BY finished_at, sequence LIMIT :limit;
 
--- rows_of_orders
-SELECT ord, state, (SELECT spec FROM job_specs WHERE job_specs.ord = coalesce(parent_ord, jobs.ord)), group_id
+-- rows_of_sequences
+SELECT sequence, state, (SELECT spec FROM job_specs WHERE job_specs.sequence = coalesce(parent_sequence, jobs.sequence)), group_id
 FROM jobs
-WHERE ord BETWEEN :first AND :last ORDER BY ord LIMIT :limit;
+WHERE sequence BETWEEN :first AND :last ORDER BY sequence LIMIT :limit;
 
 -- is_dependency
 -- Of :id or of one of its children: a child has the id :id, a colon and a number, and a semicolon follows the colon in
@@ -19,22 +19,22 @@ SELECT 1 FROM job_dependencies
 WHERE dependency_id = :id OR (dependency_id > :id || ':' AND dependency_id < :id || ';') LIMIT 1;
 
 -- newest_job
-SELECT coalesce(parent_ord, ord) FROM jobs WHERE ord = (SELECT max(ord) FROM jobs);
+SELECT coalesce(parent_sequence, sequence) FROM jobs WHERE sequence = (SELECT max(sequence) FROM jobs);
 
 -- delete_dependencies
-DELETE FROM job_dependencies WHERE ord = :ord;
+DELETE FROM job_dependencies WHERE sequence = :sequence;
 
 -- delete_consumable_resources
-DELETE FROM job_consumable_resources WHERE ord = :ord;
+DELETE FROM job_consumable_resources WHERE sequence = :sequence;
 
 -- delete_quarantine
-DELETE FROM quarantine WHERE ord = :ord;
+DELETE FROM quarantine WHERE sequence = :sequence;
 
 -- delete_spec
-DELETE FROM job_specs WHERE ord = :ord;
+DELETE FROM job_specs WHERE sequence = :sequence;
 
 -- delete_job
-DELETE FROM jobs WHERE ord = :ord;
+DELETE FROM jobs WHERE sequence = :sequence;
 
 -- delete_stream
 DELETE FROM log_streams WHERE name = :name;

@@ -18,9 +18,11 @@ from tests.support.builders import job, moment
 
 ENTRIES = 5  # of one commit
 PAGE = 500  # entries
-OF_JOBS = "CREATE TABLE of_jobs (ord INTEGER, number INTEGER, value TEXT, PRIMARY KEY (ord, number)) WITHOUT ROWID"
-INSERT = """INSERT INTO of_jobs (ord, number, value)
-VALUES (:ord, (SELECT coalesce(max(number) + 1, 0) FROM of_jobs WHERE ord = :ord), :value)"""
+OF_JOBS = (
+    "CREATE TABLE of_jobs (sequence INTEGER, number INTEGER, value TEXT, PRIMARY KEY (sequence, number)) WITHOUT ROWID"
+)
+INSERT = """INSERT INTO of_jobs (sequence, number, value)
+VALUES (:sequence, (SELECT coalesce(max(number) + 1, 0) FROM of_jobs WHERE sequence = :sequence), :value)"""
 
 
 def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
@@ -59,11 +61,11 @@ def _database(path: Path, jobs: int) -> sqlite3.Connection:
         Begin.WRITING,
         lambda value: value.executemany(
             f"INSERT INTO jobs ({columns}) VALUES ({values})",
-            ({**row, "ord": number, "id": f"{number:08x}"} for number in range(jobs)),
+            ({**row, "sequence": number, "id": f"{number:08x}"} for number in range(jobs)),
         ),
         connection,
     )
-    connection.execute("INSERT INTO job_specs (ord, spec) SELECT ord, ? FROM jobs", [spec["spec"]])
+    connection.execute("INSERT INTO job_specs (sequence, spec) SELECT sequence, ? FROM jobs", [spec["spec"]])
     return connection
 
 
@@ -87,7 +89,7 @@ def _insert_into_feed(connection: sqlite3.Connection, first: int) -> None:
 def _insert_into_table_of_jobs(connection: sqlite3.Connection, first: int) -> None:
     orders = {JobId(str(number)): first + number for number in range(ENTRIES)}
     entries = [replace(ENTRY, job_id=order) for order in orders]
-    new = [{"ord": orders[entry.job_id], "value": rows.moment_value(entry)} for entry in entries]
+    new = [{"sequence": orders[entry.job_id], "value": rows.moment_value(entry)} for entry in entries]
     execute_each(connection, INSERT, new)
 
 

@@ -47,7 +47,7 @@ async def rows(path: Path, number: int) -> float:
     async with aiosqlite.connect(path, isolation_level=None) as connection:
         await connection.execute("PRAGMA journal_mode = WAL")
         await connection.execute("PRAGMA synchronous = FULL")
-        await connection.execute("CREATE TABLE kept (ord INTEGER PRIMARY KEY, value TEXT NOT NULL)")
+        await connection.execute("CREATE TABLE kept (sequence INTEGER PRIMARY KEY, value TEXT NOT NULL)")
         began = time.perf_counter()
         for first in range(0, number, ROWS_A_COMMIT):
             await connection.execute("BEGIN IMMEDIATE")

@@ -75,9 +75,9 @@ CREATE TABLE budgets (
 ) WITHOUT ROWID;
 CREATE TABLE bulk_stop_targets (
     bulk_stop INTEGER NOT NULL,
-    ord INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
     node INTEGER NOT NULL,
-    PRIMARY KEY (bulk_stop, ord, node)
+    PRIMARY KEY (bulk_stop, sequence, node)
 ) WITHOUT ROWID;
 CREATE TABLE bulk_stops (
     number INTEGER PRIMARY KEY,
@@ -121,10 +121,10 @@ CREATE TABLE discarded_logs (
 ) WITHOUT ROWID;
 CREATE TABLE job_consumable_resources (
     resource TEXT NOT NULL,
-    ord INTEGER NOT NULL REFERENCES jobs (ord),
-    PRIMARY KEY (resource, ord)
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence),
+    PRIMARY KEY (resource, sequence)
 ) WITHOUT ROWID;
-CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (ord);
+CREATE INDEX job_consumable_resources_by_job ON job_consumable_resources (sequence);
 CREATE TABLE job_definitions (
     name TEXT NOT NULL,
     revision INTEGER NOT NULL,
@@ -139,33 +139,33 @@ CREATE INDEX job_definitions_by_owner ON job_definitions (owner, name, revision,
 CREATE INDEX job_definitions_by_status ON job_definitions (status, name, revision);
 CREATE TABLE job_dependencies (
     dependency_id TEXT NOT NULL,
-    ord INTEGER NOT NULL REFERENCES jobs (ord),
-    PRIMARY KEY (dependency_id, ord)
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence),
+    PRIMARY KEY (dependency_id, sequence)
 ) WITHOUT ROWID;
-CREATE INDEX job_dependencies_by_job ON job_dependencies (ord);
+CREATE INDEX job_dependencies_by_job ON job_dependencies (sequence);
 CREATE TABLE job_groups (
     id TEXT PRIMARY KEY,
-    ord INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
     name TEXT NOT NULL,
     owner TEXT NOT NULL,
     account TEXT NOT NULL,
     ended_at INTEGER,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX job_groups_by_name ON job_groups (name, ord, owner, account, ended_at);
-CREATE INDEX job_groups_by_order ON job_groups (ord, owner, account, name, ended_at);
+CREATE INDEX job_groups_by_name ON job_groups (name, sequence, owner, account, ended_at);
+CREATE INDEX job_groups_by_order ON job_groups (sequence, owner, account, name, ended_at);
 CREATE TABLE job_history (
     number INTEGER PRIMARY KEY,
-    ord INTEGER NOT NULL REFERENCES jobs (ord),
+    sequence INTEGER NOT NULL REFERENCES jobs (sequence),
     value TEXT NOT NULL
 );
-CREATE INDEX job_history_by_job ON job_history (ord);
+CREATE INDEX job_history_by_job ON job_history (sequence);
 CREATE TABLE job_specs (
-    ord INTEGER PRIMARY KEY REFERENCES jobs (ord),
+    sequence INTEGER PRIMARY KEY REFERENCES jobs (sequence),
     spec TEXT NOT NULL
 );
 CREATE TABLE jobs (
-    ord INTEGER PRIMARY KEY,
+    sequence INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
     version INTEGER NOT NULL,
     queue TEXT NOT NULL,
@@ -187,7 +187,7 @@ CREATE TABLE jobs (
     node_runs TEXT,
     engines TEXT,
     timeout INTEGER,
-    parent_ord INTEGER REFERENCES jobs (ord),
+    parent_sequence INTEGER REFERENCES jobs (sequence),
     array_size INTEGER NOT NULL,
     consumable_requirements TEXT,
     rerun_of TEXT,
@@ -195,44 +195,44 @@ CREATE TABLE jobs (
     state TEXT NOT NULL
 );
 CREATE INDEX jobs_active ON jobs (status) WHERE status IN ('STARTING', 'RUNNING');
-CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_ord IS NULL;
-CREATE INDEX jobs_by_group ON jobs (group_id, ord, status, owner, account, parent_ord) WHERE group_id IS NOT NULL;
-CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_ord IS NULL;
-CREATE INDEX jobs_by_parent ON jobs (parent_ord) WHERE parent_ord IS NOT NULL;
+CREATE INDEX jobs_by_account ON jobs (account, queue, status) WHERE parent_sequence IS NULL;
+CREATE INDEX jobs_by_group ON jobs (group_id, sequence, status, owner, account, parent_sequence) WHERE group_id IS NOT NULL;
+CREATE INDEX jobs_by_owner ON jobs (owner, queue, status) WHERE parent_sequence IS NULL;
+CREATE INDEX jobs_by_parent ON jobs (parent_sequence) WHERE parent_sequence IS NOT NULL;
 CREATE INDEX jobs_by_queue ON jobs (
-    queue, ord, name, definition, revision, created_at, share_identifier, parent_ord
+    queue, sequence, name, definition, revision, created_at, share_identifier, parent_sequence
 )
-WHERE parent_ord IS NULL;
-CREATE INDEX jobs_by_rerun ON jobs (rerun_of, ord, id) WHERE rerun_of IS NOT NULL;
-CREATE INDEX jobs_by_status ON jobs (queue, status, ord, share_identifier, parent_ord) WHERE parent_ord IS NULL;
-CREATE INDEX jobs_failed ON jobs (finished_at, ord, owner, account, queue, name, definition, revision)
-WHERE status = 'FAILED' AND parent_ord IS NULL;
-CREATE INDEX jobs_finished ON jobs (finished_at, ord, id, array_size)
-WHERE finished_at IS NOT NULL AND parent_ord IS NULL;
-CREATE INDEX jobs_held ON jobs (passed_over, ord, account, owner, queue, status, name, parent_ord)
+WHERE parent_sequence IS NULL;
+CREATE INDEX jobs_by_rerun ON jobs (rerun_of, sequence, id) WHERE rerun_of IS NOT NULL;
+CREATE INDEX jobs_by_status ON jobs (queue, status, sequence, share_identifier, parent_sequence) WHERE parent_sequence IS NULL;
+CREATE INDEX jobs_failed ON jobs (finished_at, sequence, owner, account, queue, name, definition, revision)
+WHERE status = 'FAILED' AND parent_sequence IS NULL;
+CREATE INDEX jobs_finished ON jobs (finished_at, sequence, id, array_size)
+WHERE finished_at IS NOT NULL AND parent_sequence IS NULL;
+CREATE INDEX jobs_held ON jobs (passed_over, sequence, account, owner, queue, status, name, parent_sequence)
 WHERE passed_over = 2;
-CREATE INDEX jobs_pending ON jobs (account, array_size, ord, status, queue, owner)
+CREATE INDEX jobs_pending ON jobs (account, array_size, sequence, status, queue, owner)
 WHERE status IN ('SUBMITTED', 'PENDING');
 CREATE INDEX jobs_runnable ON jobs (
-    queue, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
+    queue, sequence, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, share_identifier, rank, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0;
-CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, ord, status, passed_over)
+CREATE INDEX jobs_runnable_by_account ON jobs (queue, account, sequence, status, passed_over)
 WHERE status = 'RUNNABLE' AND passed_over = 0;
 CREATE INDEX jobs_runnable_in_share ON jobs (
-    queue, share_identifier, rank, ord, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
+    queue, share_identifier, rank, sequence, id, millicpus, memory_mib, gpus, node_runs, engines, consumable_requirements, timeout, account,
     status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
 CREATE INDEX jobs_runnable_in_share_by_account ON jobs (
-    queue, share_identifier, account, rank, ord, status, passed_over
+    queue, share_identifier, account, rank, sequence, status, passed_over
 )
 WHERE status = 'RUNNABLE' AND passed_over = 0 AND share_identifier IS NOT NULL;
-CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_ord, ord, finished_at)
+CREATE INDEX jobs_unfinished ON jobs (owner, account, queue, name, parent_sequence, sequence, finished_at)
 WHERE finished_at IS NULL;
 CREATE INDEX jobs_unschedulable ON jobs (passed_over) WHERE status = 'RUNNABLE' AND passed_over = 1;
-CREATE INDEX jobs_waiting_in_group ON jobs (group_id, ord, array_size, passed_over, status)
+CREATE INDEX jobs_waiting_in_group ON jobs (group_id, sequence, array_size, passed_over, status)
 WHERE group_id IS NOT NULL AND status = 'PENDING';
 CREATE INDEX jobs_with_array_work ON jobs (has_array_work) WHERE has_array_work = 1;
 CREATE TABLE log_streams (
@@ -254,11 +254,11 @@ CREATE TABLE metadata (
 ) WITHOUT ROWID;
 CREATE TABLE quarantine (
     number INTEGER PRIMARY KEY,
-    ord INTEGER NOT NULL,
+    sequence INTEGER NOT NULL,
     column_name TEXT NOT NULL,
     raw BLOB
 );
-CREATE INDEX quarantine_by_job ON quarantine (ord);
+CREATE INDEX quarantine_by_job ON quarantine (sequence);
 CREATE TABLE share_usage (
     queue TEXT NOT NULL,
     share_identifier TEXT NOT NULL,
