@@ -99,27 +99,27 @@ class RuntimeUnknown(ContainerRuntimeError):
 
 
 class RuntimeUnreachable(RuntimeUnknown):
-    """The call was not sent, and has no effect: the engine could not be connected to, or did not answer before it."""
+    """The call was not sent, and has no effect: no connection to the container engine, or no answer before the call."""
 
 
 class StartHadNoEffect(RuntimeUnknown):
-    """The engine refused a start before it ran the program, for a reason that ends. The start may be repeated."""
+    """The container engine refused a start before the program ran, for a reason that ends. A repetition may succeed."""
 
 
 class StartUnderWay(RuntimeUnknown):
-    """The engine has accepted a start and carries it out, for example pulls the image. The message is for users."""
+    """The container engine has accepted a start and carries it out: it may pull the image. The message is for users."""
 
 
 class LogRefused(RuntimeUnknown):
-    """The engine refuses to read the log of a container. A repeated call may be refused in the same way."""
+    """The container engine refuses to read the log of a container. A repeated call may be refused in the same way."""
 
 
 class ExecRefused(ContainerRuntimeError):
-    """The engine does not run the command in the container. The message is for users."""
+    """The container engine does not run the command in the container. The message is for users."""
 
 
 class ContainerGone(ContainerRuntimeError):
-    """The engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
+    """The container engine has no such container, or it no longer runs. For a stop, kill or remove this is success."""
 
 
 class ContainerUnusable(ContainerRuntimeError):
@@ -127,7 +127,7 @@ class ContainerUnusable(ContainerRuntimeError):
 
 
 class StartInterrupted(ContainerRuntimeError):
-    """The engine, or the runtime below it, ended during the start of a container: its program may have run.
+    """The container engine, or the runtime below it, ended during the start of a container: its program may have run.
 
     Starting the container again could run the program twice.
     """
@@ -146,7 +146,7 @@ class NameTaken(ContainerRuntimeError):
 
 
 class StartRefused(ContainerRuntimeError):
-    """The engine refused to create or start the container, or batchq's own checks did before the call."""
+    """The container engine refused to create or start the container, or batchq's own checks did before the call."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class StartRefused(ContainerRuntimeError):
         super().__init__(reason)
         #: The reason of the attempt, as `CannotStartContainerError: ...`.
         self.reason = reason
-        #: The exit code that the engine set for a failed start; None if it set none.
+        #: The exit code that the container engine set for a failed start; None if it set none.
         self.exit_code = exit_code
         #: False if the same start may succeed a moment later (port or device in use, failure of the runtime).
         self.certain = certain

@@ -57,11 +57,11 @@ class SetAllowance(AdminRequest):
     #: Host paths that containers may mount, with all paths below them.
     volumes: Paths = []
     host_network: bool = False
-    #: Whether containers may mount the engine's socket, with which they control the machine as root.
+    #: Whether containers may mount the container engine's socket, with which they control the machine as root.
     engine_socket: bool = False
     #: Whether containers may run as root; null: only without `volumes`.
     root: bool | None = None
-    #: Log drivers of the engine beside json-file and awslogs.
+    #: Log drivers of the container engine beside json-file and awslogs.
     log_drivers: Annotated[list[LogDriver], Field(max_length=5)] = []
     #: Registries of images, each with or without a path; null: all but those on loopback or link-local addresses.
     registries: Annotated[list[Registry], Field(max_length=100)] | None = None

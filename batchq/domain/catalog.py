@@ -62,7 +62,7 @@ def network_of(tags: Tags) -> Network | None:
     return next((network for network in Network if network == mode), None)
 
 
-RUNTIME_TAG = "batchq:container-runtime"  # a tag of compute environments: the OCI runtime of the engine for its jobs
+RUNTIME_TAG = "batchq:container-runtime"  # a tag of compute environments: the OCI runtime of their jobs
 _RUNTIME_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 

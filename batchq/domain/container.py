@@ -143,11 +143,11 @@ class ContainerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ulimits: tuple[Ulimit, ...] = ()
     devices: tuple[Device, ...] = ()
     tmpfs: tuple[Tmpfs, ...] = ()
-    #: The size of /dev/shm in MiB; None: the engine's default.
+    #: The size of /dev/shm in MiB; None: the container engine's default.
     shared_memory_mib: int | None = None
-    #: Swap in MiB beside its memory; None: the engine's default.
+    #: Swap in MiB beside its memory; None: the container engine's default.
     max_swap_mib: int | None = None
-    #: 0 to 100; None: the engine's default.
+    #: 0 to 100; None: the container engine's default.
     swappiness: int | None = None
     mounts: tuple[Mount, ...] = ()
     logging: Logging = Logging()

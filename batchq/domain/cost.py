@@ -132,7 +132,7 @@ def _charged_end(attempt: Attempt) -> datetime | None:
 
 
 def charged_until_seen(job: Job, attempt: Attempt, seen_at: datetime | None) -> Attempt:
-    """The ended attempt, charged until `seen_at` if the engine did not report when its containers ended.
+    """The ended attempt, charged until `seen_at` if the container engine did not report when its containers ended.
 
     `seen_at`: until when it is known to have run; None: until its start. As for `stopped_at` the main node counts.
     """
@@ -144,9 +144,9 @@ def charged_until_seen(job: Job, attempt: Attempt, seen_at: datetime | None) -> 
 
 
 def _reported_ends(job: Job, attempt: Attempt) -> Sequence[datetime | None]:
-    """When the started containers of the main node ended, as the engine reported it.
+    """When the started containers of the main node ended, as the container engine reported it.
 
-    None for a container that vanished, that was given up, or that ended with the engine or the machine.
+    None for a container that vanished, that was given up, or that ended with the container engine or the machine.
     """
     started = [
         container

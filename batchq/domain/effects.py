@@ -1,7 +1,7 @@
 """Effects: commands to the container engine, named in the imperative. Pure. Import as `do`: `do.StartContainer`.
 
 Effects are executed after the changed job is saved. Each is idempotent and can be derived again from the stored job and
-a survey of the engine, so effects are not stored.
+a survey of the container engine, so effects are not stored.
 """
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ class StartContainer(Struct, frozen=True, kw_only=True):
 
 
 class AbandonStart(Struct, frozen=True, kw_only=True):
-    """Do not start the container, unless its start has been requested from the engine already."""
+    """Do not start the container, unless its start has been requested from the container engine already."""
 
     tag: Tag
 

@@ -48,7 +48,7 @@ class DependencyType(StrEnum):
 class MachineState(StrEnum):
     """Whether a machine takes new jobs. The order is that of lists: what may need an operator comes first."""
 
-    #: It does not answer the engine: it gets no new job, and its jobs may still run.
+    #: It does not answer the container engine: it gets no new job, and its jobs may still run.
     AWAY = "AWAY"
     #: It answers, and is excluded from new jobs. Its jobs continue.
     CORDONED = "CORDONED"

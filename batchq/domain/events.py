@@ -105,18 +105,18 @@ class Placed(Struct, frozen=True, kw_only=True):
 
     #: The name of the environment.
     environment: str
-    #: The machine of each node; empty: the engine has only one.
+    #: The machine of each node; empty: the container engine has only one.
     machines: tuple[MachineName, ...] = ()
 
 
 class ContainerCreated(_ContainerEvent, frozen=True, kw_only=True):
     """The container was created. It is started only once its id is saved (decision 0013)."""
 
-    #: The engine's id of the container.
+    #: The container engine's id of the container.
     container_id: str
     #: Host paths of its mounts that did not exist and were created for it.
     created_host_paths: tuple[str, ...] = ()
-    #: The name of its pod; None: the engine has no pods.
+    #: The name of its pod; None: the container engine has no pods.
     pod: str | None = None
 
 
@@ -130,14 +130,14 @@ class ContainerDiscarded(_ContainerEvent, frozen=True, kw_only=True):
 class ContainerStarted(_ContainerEvent, frozen=True, kw_only=True):
     """The container is running."""
 
-    #: By the engine's clock.
+    #: By the container engine's clock.
     started_at: datetime
     #: The address of its node on the attempt's network; None without one.
     address: str | None = None
 
 
 class StartFailed(_ContainerEvent, frozen=True, kw_only=True):
-    """The engine reported definitely that the container cannot start, or that its image cannot be pulled."""
+    """The container engine reported definitely that the container cannot start, or that its image cannot be pulled."""
 
     #: The container's reason.
     reason: str
@@ -147,20 +147,20 @@ class StartFailed(_ContainerEvent, frozen=True, kw_only=True):
 
 
 class StartAbandoned(_ContainerEvent, frozen=True, kw_only=True):
-    """The start was abandoned before it was requested from the engine, because the job is ordered to stop."""
+    """The start was abandoned before it was requested from the container engine, because the job is ordered to stop."""
 
 
 class ContainerExited(_ContainerEvent, frozen=True, kw_only=True):
     """The container ran and has exited; all members are from an inspection of it."""
 
     exit_code: int
-    #: By the engine's clock.
+    #: By the container engine's clock.
     started_at: datetime
-    #: By the engine's clock.
+    #: By the container engine's clock.
     stopped_at: datetime
     #: Whether it was killed because it used up its memory.
     out_of_memory: bool = False
-    #: Whether it ended because the engine or the machine went down.
+    #: Whether it ended because the container engine or the machine went down.
     host_lost: bool = False
     #: The beginning of its `failure_file`; None: it has none, or did not fail.
     failure: str | None = None

@@ -156,16 +156,16 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: AttemptContainerState = AttemptContainerState.WAITING
     #: When its start was requested; None while it waits.
     start_requested_at: datetime | None = None
-    #: The engine's id of the container, saved before the container is started; it is never created again. None until it
-    #: is created.
+    #: The container engine's id of the container, saved before the container is started; it is never created again.
+    #: None until it is created.
     container_id: str | None = None
     #: The name of its pod; None until it is created, and on engines without pods.
     pod: str | None = None
-    #: The machine on which its node was placed; None: the engine has only one.
+    #: The machine on which its node was placed; None: the container engine has only one.
     machine: MachineName | None = None
-    #: As the engine reports it; None until it runs.
+    #: As the container engine reports it; None until it runs.
     started_at: datetime | None = None
-    #: As the engine reports it; None until it exits.
+    #: As the container engine reports it; None until it exits.
     stopped_at: datetime | None = None
     #: None until it exits, and for a container that never ran.
     exit_code: int | None = None
@@ -192,7 +192,7 @@ class AttemptContainer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     terminated_by: StopOrder | None = None
     #: The address of its node on the attempt's network; None without one.
     address: str | None = None
-    #: Whether it ended because the engine or the machine went down.
+    #: Whether it ended because the container engine or the machine went down.
     host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created, as its mounts name them.
     created_host_paths: tuple[str, ...] = ()
@@ -225,7 +225,8 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: datetime | None = None
     #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
-    #: When a survey last saw it run, if it ended and the engine did not report when: it costs until then. Else None.
+    #: When a survey last saw it run, if it ended and the container engine did not report when: it costs until then.
+    #: Else None.
     charged_until: datetime | None = None
     #: The exit code of the container that decided the attempt; None until the attempt ends, and without an exit code.
     exit_code: int | None = None

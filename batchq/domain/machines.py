@@ -22,18 +22,18 @@ LOCAL = MachineName("local")
 class Machine(Struct, frozen=True, kw_only=True):
     """A machine, as the container engine reports it."""
 
-    #: Unique among the machines of the engine.
+    #: Unique among the machines of the container engine.
     name: MachineName
-    #: All resources of the machine or, with `is_enforced`, those that the engine leaves to batchq.
+    #: All resources of the machine or, with `is_enforced`, those that the container engine leaves to batchq.
     resources: Resources
-    #: Whether the engine refuses a container that requests more than `resources` leave. Otherwise vCPUs are shares of a
-    #: busy machine, which only compute environments limit, and a part of the memory is kept for the system.
+    #: Whether the container engine refuses a container that requests more than `resources` leave. Otherwise vCPUs are
+    #: shares of a busy machine, which only compute environments limit, and a part of the memory is kept for the system.
     is_enforced: bool = False
     #: How many nodes of jobs run there at once; None: without limit.
     max_nodes: int | None = None
     #: The container engine, such as `docker`.
     engine: ContainerEngineName = ContainerEngineName("")
-    #: The version of the engine; empty: not known.
+    #: The version of the container engine; empty: not known.
     engine_version: str = ""
     #: Whether that is the first engine of the server, which environments select that name no engine.
     is_of_first_engine: bool = True
@@ -48,9 +48,9 @@ class Machine(Struct, frozen=True, kw_only=True):
     labels: Tags = ()
     #: The only compute environment whose jobs run there; None: those of all that select it.
     environment: EnvironmentName | None = None
-    #: Whether an operator of the engine excludes the machine from new containers.
+    #: Whether an operator of the container engine excludes the machine from new containers.
     is_cordoned: bool = False
-    #: Since when the machine does not answer the engine; None: it answers. Its containers may still run.
+    #: Since when the machine does not answer the container engine; None: it answers. Its containers may still run.
     away_since: datetime | None = None
 
     @property

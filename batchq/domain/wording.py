@@ -118,12 +118,12 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text of a user or of the engine in quotes, cut after MAX_TEXT characters."""
+    """A text of a user or of the container engine in quotes, cut after MAX_TEXT characters."""
     return f'"{short(text)}"'
 
 
 def short(text: str) -> str:
-    """A text of a user or of the engine on one line, cut after MAX_TEXT characters, without a final full stop."""
+    """A text of a user or the container engine on one line, at most MAX_TEXT characters, without a final full stop."""
     line = " ".join(text.split()).rstrip(".")
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 3]}..."
 

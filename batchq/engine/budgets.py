@@ -114,7 +114,7 @@ class Budgets:
         unit.spending = tuple(sums.values())
 
     def _charged(self, before: Job | None, after: Job, ended: Attempt) -> Attempt:
-        """The attempt, charged until it was last seen to run if the engine did not report its end."""
+        """The attempt, charged until it was last seen to run if the container engine did not report its end."""
         is_under_way = before is not None and before.attempt is not None and before.attempt.number == ended.number
         seen_at = self._sightings.known_until(before) if before is not None and is_under_way else None
         return charged_until_seen(after, ended, seen_at)
@@ -150,7 +150,7 @@ class Budgets:
     def statuses(self, active: Iterable[Job], now: datetime) -> tuple[BudgetStatus, ...]:
         """All budgets, by key, each with what is spent of it. `active`: the jobs with an attempt under way.
 
-        An attempt that runs as far as the engine has reported costs until `now`.
+        An attempt that runs as far as the container engine has reported costs until `now`.
         """
         sums = self._with_active(active, now, lambda job: self._sightings.expected_until(job, now))
         return tuple(

@@ -247,10 +247,10 @@ class Engine:
         )
 
     async def leave_safe_mode(self, *, purge: bool, new_engine: bool = False, caller: Caller) -> None:
-        """Leave safe mode, or accept the engine that answers (`new_engine`).
+        """Leave safe mode, or accept the container engine that answers (`new_engine`).
 
-        Raises Invalid while the engine's containers are not known, or while a foreign engine answers that is not
-        accepted.
+        Raises Invalid while the container engine's containers are not known, or while a foreign engine answers that is
+        not accepted.
         """
         await self.mailbox.request(
             lambda answer: LeaveSafeMode(purge=purge, new_engine=new_engine, caller=caller, answer=answer)
@@ -358,7 +358,7 @@ class Engine:
         )
 
     def cluster(self) -> Cluster | None:
-        """The total capacity of all compute environments, as last saved; None while the engine has not answered."""
+        """The total capacity of all compute environments, as last saved; None before the first survey."""
         machines = self.loop.state.machines
         return None if machines is None else self.loop.scheduler.cluster(machines)
 

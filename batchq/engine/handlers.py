@@ -225,7 +225,7 @@ class MessageHandler:
         self._state.machines, self._state.sightings.engine_answers = None, False
 
     def _leave_safe_mode(self, unit: UnitOfWork, message: LeaveSafeMode) -> None:
-        """Accept the engine that answers, or else leave safe mode. Raises Invalid.
+        """Accept the container engine that answers, or else leave safe mode. Raises Invalid.
 
         A foreign engine must be accepted before safe mode ends: safe mode first lists the containers on that engine.
         """
@@ -287,7 +287,7 @@ class MessageHandler:
             unit.effects.append((do.InspectContainer(tag=tag), job))
 
     def _timed_out_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
-        """Whether the timeout has also expired by the engine's clock, for a container of an earlier boot.
+        """Whether the timeout has also expired by the container engine's clock, for a container of an earlier boot.
 
         Decision 0035.
         """

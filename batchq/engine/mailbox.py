@@ -90,23 +90,24 @@ class TimerFired(Struct, frozen=True, kw_only=True):
     job_id: JobId
     #: The container that was just inspected and runs; None when the clock fired the timer.
     running_container: Tag | None = None
-    #: When that container began, by the engine's clock.
+    #: When that container began, by the container engine's clock.
     container_started_at: datetime | None = None
 
 
 class SurveyCompleted(Struct, frozen=True, kw_only=True):
     """The container engine has listed its containers."""
 
-    #: The engine's id and clock.
+    #: The container engine's id and clock.
     engine: RuntimeIdentity = UNKNOWN_ENGINE
     containers: tuple[SurveyedContainer, ...]
     #: When the survey began, by the server's clock.
     began_at: datetime
     #: The containers that jobs were known to run when the survey began.
     expected: frozenset[Tag]
-    #: The machines of the engine.
+    #: The machines of the container engine.
     machines: tuple[Machine, ...]
-    #: Containers started before this time did not survive a restart of the engine or its host; None: not known.
+    #: Containers started before this time did not survive a restart of the container engine or its host; None: not
+    #: known.
     lost_before: datetime | None = None
 
     @property
@@ -121,7 +122,7 @@ class LeaveSafeMode(Struct, frozen=True, kw_only=True):
 
     #: Whether containers without a job are removed; otherwise they are left alone.
     purge: bool
-    #: Whether the engine that answers replaces the engine on which the attempts were placed.
+    #: Whether the container engine that answers replaces the container engine on which the attempts were placed.
     new_engine: bool = False
     caller: Caller
     answer: Future[None]

@@ -1,7 +1,7 @@
 """Until when active attempts are known to have run: the surveys that saw their containers run. Decision 0064.
 
 A server that was down, or whose engine does not answer, does not know whether containers still run. So an attempt costs
-until the last survey that saw one of its containers run, and until its end once the engine has reported that.
+until the last survey that saw one of its containers run, and until its end once the container engine has reported that.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class Sightings:
         return started if started is None or seen is None else max(started, seen)
 
     def expected_until(self, job: Job, now: datetime) -> datetime | None:
-        """As `known_until`, but `now` for an attempt that runs as far as the engine has reported."""
+        """As `known_until`, but `now` for an attempt that runs as far as the container engine has reported."""
         known = self.known_until(job)
         if known is None or self.surveyed_at is None or not self.engine_answers:
             return known

@@ -54,7 +54,8 @@ class EngineState:
         self.counts = JobCounts({})
         #: The earliest time that a server of the machine's present boot can have stored; None: not known.
         self.clock_since: datetime | None = None
-        #: How far the engine's clock is ahead of this server's; None when the engine does not report its time.
+        #: How far the container engine's clock is ahead of this server's; None when the container engine does not
+        #: report its time.
         self.engine_clock_offset: timedelta | None = None
         #: Safe mode after a restore.
         self.safe_mode = SafeMode(catalog)
@@ -273,7 +274,7 @@ class SafeMode:
     def leave(self, unit: UnitOfWork, *, purge: bool) -> None:
         """Leave safe mode. `purge`: remove the containers without a job; otherwise they are left alone permanently.
 
-        Raises Invalid while the containers of the engine are not known.
+        Raises Invalid while the containers of the container engine are not known.
         """
         seen = unit.unknown_containers if unit.unknown_containers is not None else self.unknown_containers
         if self.active and seen is None:

@@ -1,10 +1,10 @@
 """Log capture: copies a container's output from the container engine into the log archive.
 
 Output is copied on demand instead of being followed (decision 0005): each copy takes what is new since the last one.
-Lines are identified by the engine's timestamps. Lines of stdout and stderr may appear out of order by a little, so each
-copy reads the last second again (OVERLAP). The engine cuts long lines into parts that have the timestamp of the first
-part and may appear later. Therefore the stored characters are counted for each timestamp, and a copy stores only what
-exceeds them: a copy may be interrupted, or made twice, and each line is stored once.
+Lines are identified by the container engine's timestamps. Lines of stdout and stderr may appear out of order by a
+little, so each copy reads the last second again (OVERLAP). The container engine cuts long lines into parts that have
+the timestamp of the first part and may appear later. Therefore the stored characters are counted for each timestamp,
+and a copy stores only what exceeds them: a copy may be interrupted, or made twice, and each line is stored once.
 
 AWS: an empty line is not an event, and a line of more than 256 KiB becomes several events (CloudWatch accepts 1 MiB
 since 2025, but its agents still cut at 256 KiB). If the machine's clock is set back during a capture,
@@ -35,7 +35,7 @@ MAX_EVENT_BYTES = 262_118
 BATCH_LINES = 2000
 BATCH_CHARACTERS = 1024 * 1024
 COPY_TIME_KEPT = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
-ENGINE_LOG_BYTES = 400_000_000  # the engine stores at least this much of a log, as JSON, and may drop older lines
+ENGINE_LOG_BYTES = 400_000_000  # the container engine stores at least this much of a log, as JSON
 ENGINE_LINE_OVERHEAD = 85  # bytes of a line's JSON apart from its text
 DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
 STOPPED = (
@@ -81,8 +81,8 @@ class LogCapture:
     async def complete_until(self, tags: Collection[Tag]) -> int | None:
         """The time until which all output of these containers is stored, in nanoseconds since the epoch.
 
-        None if none of them was copied recently, or if a stored timestamp shows that the engine's clock is ahead
-        of batchq's clock.
+        None if none of them was copied recently, or if a stored timestamp shows that the container engine's clock is
+        ahead of batchq's clock.
         """
         known = [self._copied_at[tag.log_id] for tag in tags if tag.log_id in self._copied_at]
         latest = max([await self._archive.last(tag.log_id) for tag in tags], default=0)
@@ -142,7 +142,7 @@ class LogCapture:
                     if not await batch.add(line.at, _unstored_part(line, stored_characters, since=since)):
                         return
         await batch.append()
-        if newest and oldest > newest:  # the engine dropped the newest line that is stored, and perhaps the next ones
+        if newest and oldest > newest:  # the newest stored line was dropped, and perhaps the next ones
             await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
@@ -241,7 +241,7 @@ def _unstored_part(line: LogLine, stored: dict[int, int], *, since: int) -> str:
 
 
 def _is_annotation(line: StoredLine) -> bool:
-    """Whether batchq wrote the line: its timestamp is 0, which the engine never uses; a damaged line has no time."""
+    """Whether batchq wrote the line: its timestamp is 0, which no engine uses. A damaged line has no timestamp."""
     return line.stamped == 0 < line.at
 
 

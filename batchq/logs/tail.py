@@ -26,11 +26,11 @@ MAX_CONCURRENT_COPIES = 8  # containers whose output is copied concurrently
 MAX_WITHOUT_SURVEY = 8  # with more containers than this, a survey first finds out which of them still exist
 COPY_INTERVAL = timedelta(milliseconds=200)  # the shortest time between two copies of a running container's output
 LATE_OUTPUT_PERIOD = timedelta(minutes=10)  # after the end of an attempt; until then its container may still exist
-READ_TIMEOUT = 3.0  # seconds that readers wait for one call of the engine
+READ_TIMEOUT = 3.0  # seconds that readers wait for one call of the container engine
 
 
 class SharedRead(Struct, frozen=True, kw_only=True):
-    """A call of the engine that several readers wait for."""
+    """A call of the container engine that several readers wait for."""
 
     #: Its result: whether the call succeeded.
     task: asyncio.Task[bool]
@@ -51,7 +51,7 @@ class LogCopier:
         self._existing: frozenset[Tag] = frozenset()
 
     async def copy_new(self, streams: Sequence[LogStream]) -> int | None:
-        """Copy the new output of the streams' containers. If the engine fails, readers see only what is stored.
+        """Copy the new output of the streams' containers. If that fails, readers see only what is stored.
 
         The containers are not copied at the same instant, so newer lines of one may be stored while older lines of
         another are not. Returns the time until which all output of all of them is stored, in nanoseconds since the

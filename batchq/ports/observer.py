@@ -23,5 +23,5 @@ class Observer(Protocol):
     def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
         """A call of the container engine ended. `call`: the method of ContainerRuntime.
 
-        `outcome`: `ok`, `refused`, `unknown` (the engine may have executed the call) or `cancelled`.
+        `outcome`: `ok`, `refused`, `unknown` (the container engine may have executed the call) or `cancelled`.
         """

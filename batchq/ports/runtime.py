@@ -22,10 +22,11 @@ from batchq.ports.logs import LogLine
 class RuntimeIdentity(Struct, frozen=True, kw_only=True):
     """The identity of the container engine that the runtime is connected to."""
 
-    #: Constant as long as the engine has the same data directory, and different for another engine of the same machine.
-    #: None if the engine has no such id. For several engines `joined_ids`, without those that do not answer.
+    #: Constant as long as the container engine has the same data directory, and different for another engine of the
+    #: same machine. None if the container engine has no such id. For several engines `joined_ids`, without those that
+    #: do not answer.
     id: str | None
-    #: The engine's clock; None if the engine does not report it.
+    #: The container engine's clock; None if the container engine does not report it.
     time: datetime | None
 
 
@@ -58,15 +59,15 @@ class ContainerState(StrEnum):
 class Created(Struct, frozen=True, kw_only=True):
     """The result of `create`: a new container, or an existing one with the same tag."""
 
-    #: The engine's id of the container, which is never used again.
+    #: The container engine's id of the container, which is never used again.
     container_id: str
     state: ContainerState
-    #: The container is CREATED, and the engine or the machine went down since it was created: if a start was
+    #: The container is CREATED, and the container engine or the machine went down since it was created: if a start was
     #: requested before that, its program may have run. Only set for a container whose id is in the launch.
     host_lost: bool = False
     #: Host paths of its mounts that did not exist and were created for it, by this call or an earlier one.
     created_host_paths: tuple[str, ...] = ()
-    #: The name of the pod that contains it; None: the engine has no pods.
+    #: The name of the pod that contains it; None: the container engine has no pods.
     pod: str | None = None
 
 
@@ -74,14 +75,14 @@ MAX_FAILURE = 1024  # characters
 
 
 class Inspection(Struct, frozen=True, kw_only=True):
-    """A container of this instance, as the engine reports it.
+    """A container of this instance, as the container engine reports it.
 
     A survey reports only `tag`, `state` and `machine` reliably; all other fields need an inspection.
     """
 
     tag: Tag
     state: ContainerState
-    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    #: The machine on which it was started; None: the container engine has only one, or it was not started.
     machine: MachineName | None = None
     #: None for a container that has never run.
     started_at: datetime | None = None
@@ -92,14 +93,14 @@ class Inspection(Struct, frozen=True, kw_only=True):
     out_of_memory: bool = False
     #: The IP address of its node; only for a container that runs on the network of its attempt.
     address: str | None = None
-    #: The container failed, or never started, and the engine or the machine went down since then.
+    #: The container failed, or never started, and the container engine or the machine went down since then.
     host_lost: bool = False
     #: The first MAX_FAILURE characters of the `failure_file` of a container that failed; None: there is none.
     failure: str | None = None
 
 
 class DeathReport(Struct, frozen=True, kw_only=True):
-    """The inspection of a container whose end the engine reported."""
+    """The inspection of a container whose end the container engine reported."""
 
     tag: Tag
     #: None: the container does not exist any more.
@@ -118,8 +119,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     spec: ContainerSpec
     #: Environment variables that batchq sets; they take precedence over those of `spec`.
     environment: tuple[tuple[str, str], ...]
-    #: The engine's id of the container that was created for this launch before; None: it has not been created.
-    #: That container may have run, so it is not replaced if it does not exist any more.
+    #: The container engine's id of the container that was created for this launch before; None: it has not been
+    #: created. That container may have run, so it is not replaced if it does not exist any more.
     container_id: str | None = None
     #: Whether the containers of the node share an IPC namespace.
     share_ipc: bool = False
@@ -133,7 +134,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     is_main_node: bool = True
     #: The compute environment.
     placed_on: str = "local"
-    #: The machine on which the container is to be started; None: the engine has only one.
+    #: The machine on which the container is to be started; None: the container engine has only one.
     machine: MachineName | None = None
     #: The account of the job; empty: no account.
     account: str = ""
@@ -142,7 +143,7 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
     #: The network of a container without a `container_key`; None: the runtime's default. A SHARED network is shared by
     #: the containers of the same compute environment and the same account (all accounts, if `account` is empty).
     network: Network | None = None
-    #: The name of the engine's OCI runtime, such as `crun`; None: the server's default.
+    #: The name of the container engine's OCI runtime, such as `crun`; None: the server's default.
     oci_runtime: str | None = None
     #: The host path of the job's checkpoint directory, mounted at `domain.training.MOUNT_POINT`; None: it has none.
     checkpoint_directory: str | None = None
@@ -154,8 +155,8 @@ class LaunchSpec(Struct, frozen=True, kw_only=True):
 class ContainerCalls(Protocol):
     """Operations on single containers of this instance. Containers of others are never touched.
 
-    Every method may raise RuntimeUnknown: the engine may have executed the call, or may execute it later. No method
-    waits for a container to end, and the outcome of a container is only taken from an inspection.
+    Every method may raise RuntimeUnknown: the container engine may have executed the call, or may execute it later. No
+    method waits for a container to end, and the outcome of a container is only taken from an inspection.
     """
 
     async def create(self, launch: LaunchSpec) -> Created:
@@ -176,9 +177,9 @@ class ContainerCalls(Protocol):
         """Start the CREATED container that `create` returned.
 
         Raises StartRefused; ContainerGone; StartInterrupted; RuntimeUnreachable if the request was not sent;
-        StartHadNoEffect if the engine refused it before it ran the program; StartUnderWay if the engine has accepted
-        it and the program does not run yet. A runtime whose `create` does not need the image, and whose engine pulls
-        images itself, also raises ImageUnavailable.
+        StartHadNoEffect if the container engine refused it before it ran the program; StartUnderWay if the container
+        engine has accepted it and the program does not run yet. A runtime whose `create` does not need the image, and
+        whose engine pulls images itself, also raises ImageUnavailable.
         """
 
     async def inspect(self, tag: Tag) -> Inspection | None:
@@ -218,11 +219,11 @@ class ContainerRuntime(ContainerCalls, Protocol):
         """Every container of this instance, in any state."""
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
-        """Subscribe to the engine's events of containers that ended. Events are hints: some may be lost, late or twice.
+        """Subscribe to the container engine's events of ended containers. They are hints: some are lost, late or repeated.
 
         An item is the inspection made after the event, or only the tag if no inspection was made or it failed. The
-        subscription begins when the context is entered. The iterator ends without an error if the engine closes the
-        stream.
+        subscription begins when the context is entered. The iterator ends without an error if the container engine
+        closes the stream.
         """
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
@@ -234,17 +235,18 @@ class ContainerRuntime(ContainerCalls, Protocol):
     async def measure(self, containers: Mapping[Tag, str], *, at: datetime) -> Mapping[Tag, Use] | None:
         """What these running containers have used by `at`, which is the present; without those that are not measured.
 
-        `containers`: the engine's ids. None: the runtime measures no container at present. Never raises RuntimeUnknown.
+        `containers`: the container engine's ids. None: the runtime measures no container at present. Never raises
+        RuntimeUnknown.
         """
 
     async def machines(self) -> tuple[Machine, ...]:
-        """The machines of the engine, also those that are cordoned or do not answer the engine. At least one."""
+        """The machines of the container engine, at least one, also those that are cordoned or do not answer."""
 
     async def lost_before(self) -> datetime | None:
-        """Containers that started before this time ended with the engine or the machine; None if this is unknown."""
+        """Containers that started before this time ended with the container engine or the machine; None: not known."""
 
     async def identity(self) -> RuntimeIdentity:
-        """The identity of the engine."""
+        """The identity of the container engine."""
 
     async def close(self) -> None:
-        """Close the connections to the engine. The containers continue."""
+        """Close the connections to the container engine. The containers continue."""

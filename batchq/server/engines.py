@@ -22,7 +22,7 @@ def able_engines(
 ) -> tuple[ContainerEngineName, ...]:
     """The container engines of the server that can run the job; empty: all of them.
 
-    Raises Invalid if none of them is the engine of a compute environment of the job's queue.
+    Raises Invalid if none of them is the container engine of a compute environment of the job's queue.
     """
     why = unavailable_on_kubernetes(spec, policy=policy) if Runtime.KUBERNETES in kinds else None
     if why is None:

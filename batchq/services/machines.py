@@ -60,7 +60,7 @@ class MachinePage(Struct, frozen=True, kw_only=True):
     """A part of a list of machines: first those that are AWAY, then CORDONED, then READY, each by name."""
 
     machines: tuple[MachineOverview, ...] = ()
-    #: The number of all machines of the list, by state; None: the engine has not reported its machines yet.
+    #: The number of all machines of the list, by state; None: the container engine has not reported its machines yet.
     counts: Mapping[MachineState, int] | None = None
     #: The position behind which the list continues, as text; None: it ends.
     next: str | None = None

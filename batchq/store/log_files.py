@@ -1,9 +1,9 @@
 """The log archive on files: one file for each log id, one record for each line. Also helpers for data directories.
 
-A record is `<at> <behind> <message>`: the time in nanoseconds since the epoch, by how many nanoseconds the engine's
-timestamp is earlier, and the message as a JSON string. A line feed only occurs at the end of a record. Positions are
-byte offsets. A record without line feed was cut off by a crash: it is never read, and the next append removes it. No
-other process writes the files.
+A record is `<at> <behind> <message>`: the time in nanoseconds since the epoch, by how many nanoseconds the container
+engine's timestamp is earlier, and the message as a JSON string. A line feed only occurs at the end of a record.
+Positions are byte offsets. A record without line feed was cut off by a crash: it is never read, and the next append
+removes it. No other process writes the files.
 """
 
 import asyncio

@@ -71,7 +71,7 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     volumes: tuple[str, ...] = ()
     #: Whether a container may use the host's network.
     host_network: bool = False
-    #: Whether a container may mount the engine's socket, with which it controls the machine as root.
+    #: Whether a container may mount the container engine's socket, with which it controls the machine as root.
     engine_socket: bool = False
     #: Whether a container may run as root; None: only without `volumes`, because root can leave set-uid files there.
     root: bool | None = None
@@ -79,7 +79,7 @@ class ContainerPolicy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     vcpus: float | None = None
     #: The most memory that one job may request, in MiB; None: without limit.
     memory_mib: int | None = None
-    #: Log drivers of the engine beside json-file and awslogs.
+    #: Log drivers of the container engine beside json-file and awslogs.
     log_drivers: tuple[str, ...] = ()
     #: Registries of images, each with or without a path; None: all but those on loopback or link-local addresses.
     registries: tuple[str, ...] | None = None

@@ -6,10 +6,10 @@ The server's own settings take precedence and are checked where containers are c
   start.
 - Image names are parsed as Docker parses them: the part before the first slash is a registry if it contains a dot, a
   colon or a capital letter, or is `localhost`; otherwise the image is on Docker Hub.
-- Log drivers run inside the engine: as root, on the host's network, with the host's files. So an account may use only
-  the options in LOG_OPTIONS. The table omits those that name files of the host (`*-tls-*`, `splunk-capath`), that make
-  the engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and that make it wait or retry
-  for long. Decision 0031.
+- Log drivers run inside the container engine: as root, on the host's network, with the host's files. So an account may
+  use only the options in LOG_OPTIONS. The table omits those that name files of the host (`*-tls-*`,
+  `splunk-capath`), that make the container engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and that make it
+  wait or retry for long. Decision 0031.
 - Hosts that lead to the connecting machine itself, or to its cloud's metadata service, are recognised by the spellings
   of their addresses and by well-known names. `batchq.compute.docker.admission` resolves other names.
 """
@@ -28,12 +28,12 @@ from batchq.errors import Invalid
 ENGINES = ("/run/docker.sock", "/run/containerd", "/run/podman")  # gives root on the host
 KERNEL = ("/proc", "/sys", "/dev")
 LINKED = "/var/run/docker.sock"  # a mount of /var is permitted: /var/run is nearly always a link to /run
-# The usual paths of the engine's socket; at another path only the server knows it.
+# The usual paths of the container engine's socket; at another path only the server knows it.
 SOCKETS = frozenset(
     PurePosixPath(f"{var}/run/{name}") for var in ("", "/var") for name in ("docker.sock", "podman/podman.sock")
 )
 REALTIME = "rtprio"  # a ulimit: real-time processes precede all others of the host, whatever their CPU shares
-MAX_ID = 2**31 - 1  # the engine's largest user or group id
+MAX_ID = 2**31 - 1  # the container engine's largest user or group id
 _ID = re.compile(r"0*([1-9][0-9]{0,9})", re.ASCII)
 DOCKER_HUB = "docker.io"
 _COMMON = frozenset({"tag", "labels", "labels-regex", "env", "env-regex"})
@@ -56,7 +56,7 @@ _ADDRESS: Mapping[str, tuple[str, str]] = {
     "syslog": ("syslog-address", r"(udp|tcp|tcp\+tls)://"),
 }
 
-# Narrower than any URL parser accepts, so that the engine's parser cannot find another host in it.
+# Narrower than any URL parser accepts, so that the container engine's parser cannot find another host in it.
 _HOST = r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?/?"
 
 #: The authors of a job, each with the container policy of the account.
@@ -110,9 +110,9 @@ def container_refusal(work: Nodes, allowance: ContainerPolicy | None, account: A
 def user_and_group(user: str) -> str | None:
     """`USER[:GROUP]` as `UID:GID`; without a group the GID is the UID. None if either may be root's.
 
-    A name may be root's: only the image defines it, and users choose the image. Without a group the engine would take
-    root's, and add those that the image lists for the user. The engine cuts a number above MAX_ID in the image's
-    `passwd` or `group` to 32 bits, so 4294967296 is root; it takes a number above 64 bits for a name.
+    A name may be root's: only the image defines it, and users choose the image. Without a group the container engine
+    would take root's, and add those that the image lists for the user. The container engine cuts a number above MAX_ID
+    in the image's `passwd` or `group` to 32 bits, so 4294967296 is root; it takes a number above 64 bits for a name.
     """
     uid, _, group = user.partition(":")
     numbers = [_number(text) for text in (uid, group or uid)]
@@ -125,7 +125,7 @@ def below(path: str, allowed: Iterable[str]) -> bool:
 
 
 def is_engine_socket(path: str) -> bool:
-    """Whether the path is a usual one of the engine's socket. The server may refuse its mount when the job starts."""
+    """Whether the path is a usual one of the container engine's socket. Its mount may be refused at the start."""
     return plain_path(path) in SOCKETS
 
 
@@ -215,7 +215,7 @@ def registry_of(image: str) -> str:
 def is_image_permitted(image: str, registries: tuple[str, ...] | None) -> bool:
     """Whether the image is in one of `registries`, each with or without a path. None: any that is not local.
 
-    Only the name is checked, even if the engine has the image already.
+    Only the name is checked, even if the container engine has the image already.
     """
     name = _full_name(image)
     if registries is None:
@@ -299,7 +299,7 @@ def is_local(host: str) -> bool:
     """Whether the host is written as a loopback, link-local, multicast, unspecified or metadata address, or is local.
 
     All spellings that the C library accepts are recognised: IPv4 in decimal, octal, hexadecimal and with fewer than
-    four parts, IPv4 inside IPv6, IPv6 with a zone. An empty host is local to the engine's log drivers.
+    four parts, IPv4 inside IPv6, IPv6 with a zone. An empty host is local to the container engine's log drivers.
     """
     name = host.strip("[]").partition("%")[0].rstrip(".").lower()
     if not name or name.rpartition(".")[2] in LOCAL_NAMES:

@@ -77,7 +77,7 @@ def may_repeat_at(container: AttemptContainer, unanswered_at: datetime | None) -
     """When to send the checkpoint signal again if its delivery is not known; None: no such signal was sent.
 
     A program that got the first signal has had the whole time for a checkpoint by then. `unanswered_at`: when the call
-    of the engine failed; None: not known.
+    of the container engine failed; None: not known.
     """
     step = unsent(container)
     if step is None or not step.until_checkpoint or container.checkpoint_requested_at is None:

@@ -28,7 +28,8 @@ from batchq.errors import Invalid
 def fail_by_force(job: Job, event: on.ForceFailed, now: datetime) -> Job:
     """End an active job as FAILED at once and without a retry.
 
-    Its resources are free from then on, even if its containers still run: they are removed as soon as the engine can.
+    Its resources are free from then on, even if its containers still run: they are removed as soon as the container
+    engine can.
     """
     reason = status_reasons.force_failed(event.reason, ordered=None if job.stop is None else job.stop.reason)
     order = StopOrder(kind=StopKind.FORCE_FAIL, reason=event.reason, user=event.user, ordered_at=now)

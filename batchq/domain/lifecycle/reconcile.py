@@ -1,9 +1,9 @@
-"""Which containers the engine should have, and the reconciliation of the stored jobs with a survey. Pure.
+"""Which containers the container engine should have, and the reconciliation of the stored jobs with a survey. Pure.
 
-A survey lists all batchq containers that the engine has. The engine's events may be lost, so a survey is authoritative.
-It has no exit codes: a container that has stopped is inspected, and the inspection reports its exit. A survey is older
-than the moment at which it is processed, so a missing container counts as lost only if it was running when the survey
-began.
+A survey lists all batchq containers that the container engine has. The container engine's events may be lost, so a
+survey is authoritative. It has no exit codes: a container that has stopped is inspected, and the inspection reports its
+exit. A survey is older than the moment at which it is processed, so a missing container counts as lost only if it was
+running when the survey began.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ class SurveyedContainer(Struct, frozen=True, kw_only=True):
     running: bool
     #: Whether it was ever started; False: it was only created.
     started: bool = True
-    #: The machine on which it was started; None: the engine has only one, or it was not started.
+    #: The machine on which it was started; None: the container engine has only one, or it was not started.
     machine: MachineName | None = None
 
 
@@ -62,12 +62,11 @@ def reconcile(
 ) -> Reconciled:
     """Compare the active jobs with a survey.
 
-    `known`: the ids of the jobs in the survey that are stored, active or not.
-    `expected`: the containers that were running when the survey began, as far as batchq knew.
-    `lost_before`: a lost container that started before this moment was lost because the engine or the machine went
-    down, and its attempt gets AWS's reason of a terminated host; None: not known to have gone down.
-    `machines`: those of the engine, by name. A container whose machine has left is lost with its host. One whose
-    machine does not answer is not lost: it may still run there.
+    `known`: the ids of the jobs in the survey that are stored, active or not. `expected`: the containers that were
+    running when the survey began, as far as batchq knew. `lost_before`: a lost container that started before this
+    moment was lost because the container engine or the machine went down, and its attempt gets AWS's reason of a
+    terminated host; None: not known to have gone down. `machines`: those of the container engine, by name. A container
+    whose machine has left is lost with its host. One whose machine does not answer is not lost: it may still run there.
     """
     there = {container.tag: container for container in surveyed}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}

@@ -3,7 +3,7 @@
 - `finish` ends an attempt: `verdict` decides whether the job SUCCEEDED, FAILED or is retried.
 - `with_history` renders a job with its recent history for errors and logs.
 - `start_time` and `exited` convert times that the container engine reports to batchq's clock: the two clocks may
-  differ, and the engine's may be set while containers run.
+  differ, and the container engine's may be set while containers run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -234,14 +234,14 @@ NOTHING = timedelta()
 def start_time(reported: datetime, *, requested_at: datetime | None, now: datetime) -> datetime:
     """When a container started, by batchq's clock: not before its start was requested, and not after `now`.
 
-    `reported`: the start by the engine's clock. `requested_at`: when batchq requested the start; None: not known.
-    Timeouts count from the result.
+    `reported`: the start by the container engine's clock. `requested_at`: when batchq requested the start; None: not
+    known. Timeouts count from the result.
     """
     return min(reported + _clock_step_back(reported, requested_at, now), now)
 
 
 def exited(container: AttemptContainer, event: ContainerExited, now: datetime) -> AttemptContainer:
-    """The container as ended, with its exit code. The duration is the engine's, and never negative."""
+    """The container as ended, with its exit code. The duration is the container engine's, and never negative."""
     set_back = _clock_step_back(event.started_at, container.start_requested_at, now)
     return replace(
         container,
@@ -263,7 +263,7 @@ def _exit_reason(event: ContainerExited) -> str | None:
 
 
 def _clock_step_back(reported: datetime, requested_at: datetime | None, now: datetime) -> timedelta:
-    """The least correction of the engine's times: a container cannot have started before its start was requested.
+    """The least correction of the container engine's times: no container starts before its start is requested.
 
     Zero if the request's time is not known, or lies after `now` because batchq's own clock was set back.
     """

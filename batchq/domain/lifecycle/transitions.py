@@ -4,10 +4,10 @@
 the table of `lifecycle.containers` instead, which says what happens to the container; `containers.follow` derives what
 that means for the attempt and for the job. An array whose children exist has a table of its own (`lifecycle.arrays`).
 
-The engine calls `step`, saves the changed job, and only then executes the effects. A missing cell is an illegal
-transition: `step` raises IllegalTransition with the job's recent history. The rule `ignored` marks an event that is
-legal and changes nothing. Rules change a status only through `lifecycle.status`, which allows only the edges of the AWS
-state diagram (`EDGES`).
+The container engine calls `step`, saves the changed job, and only then executes the effects. A missing cell is an
+illegal transition: `step` raises IllegalTransition with the job's recent history. The rule `ignored` marks an event
+that is legal and changes nothing. Rules change a status only through `lifecycle.status`, which allows only the edges of
+the AWS state diagram (`EDGES`).
 
 The API has two requests that end a job:
 

@@ -80,7 +80,7 @@ class Fits(Struct, frozen=True, kw_only=True):
     """The job is placed on this environment."""
 
     environment: EnvironmentName
-    #: The machine of each node; empty: the engine has only one.
+    #: The machine of each node; empty: the container engine has only one.
     machines: tuple[MachineName, ...] = ()
 
 

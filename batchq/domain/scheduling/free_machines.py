@@ -67,11 +67,11 @@ class FreeMachines:
 
     @property
     def is_one(self) -> bool:
-        """Whether the engine has one machine, whose jobs name no machine."""
+        """Whether the container engine has one machine, whose jobs name no machine."""
         return self._rooms is None
 
     def sums(self) -> dict[Dimension, int]:
-        """What is free on all open machines together; empty if the engine has one machine."""
+        """What is free on all open machines together; empty if the container engine has one machine."""
         if self._rooms is None:
             return {}
         memory_mib, gpus = self._rooms.free_memory_and_gpus()
@@ -89,8 +89,8 @@ class FreeMachines:
     ) -> tuple[int, ...] | None:
         """A machine for each node, by index, beside what is reserved (`kept`); None: there is no room now.
 
-        Empty if the engine has one machine. The search may miss machines that could hold a gang of different nodes. So
-        those with the least lack, and those that are reserved for it, are tried too.
+        Empty if the container engine has one machine. The search may miss machines that could hold a gang of different
+        nodes. So those with the least lack, and those that are reserved for it, are tried too.
         """
         if self._rooms is None:
             return ()

@@ -89,7 +89,8 @@ class MachineSet:
         self.total = total(machine.resources for machine in self.machines)
         #: The container engine of environments that name no engine.
         self.first_engine = next((machine.engine for machine in listed if machine.is_of_first_engine), "")
-        #: Whether the engine has one machine, whose memory and GPUs are the only limits. Its jobs name no machine.
+        #: Whether the container engine has one machine, whose memory and GPUs are the only limits. Its jobs name no
+        #: machine.
         self.is_one = len(self.machines) == 1 and _is_plain(self.machines[0])
         ranges: dict[Pool, range] = {}
         for index, machine in enumerate(self.machines):

@@ -109,7 +109,7 @@ class Executor:
         self._post = post
         #: The containers with operations in progress or results to be remembered.
         self._ops: dict[Tag, ContainerOps] = {}
-        #: By container, how often the engine has refused to return its log.
+        #: By container, how often the container engine has refused to return its log.
         self._refused_logs: Counter[Tag] = Counter()
         #: By job, the clean-ups in progress.
         self._clean_ups: defaultdict[JobId, dict[Tag, asyncio.Task[None]]] = defaultdict(dict)
@@ -159,7 +159,8 @@ class Executor:
     def on_death(self, report: Tag | DeathReport) -> None:
         """Handle a report that a container may have ended, using the report's inspection if it contains one.
 
-        An absent container is inspected again through the verified runtime: the engine may have been replaced.
+        An absent container is inspected again through the verified runtime: the container engine may have been
+        replaced.
         """
         if isinstance(report, DeathReport) and report.found is not None:
             self._post_inspection(report.tag, report.found, self._ops.get(report.tag))
@@ -332,8 +333,8 @@ class Executor:
     async def _captured_and_removed(self, tag: Tag, job: Job | None) -> bool:
         """Store the container's output; returns whether that also removed the container.
 
-        The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the engine.
-        Raises RuntimeUnknown, LogRefused and StoreFailed.
+        The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the container
+        engine. Raises RuntimeUnknown, LogRefused and StoreFailed.
         """
         if job is not None and not spec_of(job, tag).logging.captured:
             return False

@@ -1,11 +1,11 @@
 """Starts one container, which may exist already, and returns the result as events of the attempt.
 
-A start can be abandoned until the engine is requested to start the container.
+A start can be abandoned until the container engine is requested to start the container.
 
 A created container is started only after its creation is saved. From then on its absence means that it may have run, so
-it is not created again. A container is also not started again if the engine has ended since a start of it may have been
-requested: Docker reports CREATED for a container whose program ran if the engine ended before it saved that. Decision
-0013.
+it is not created again. A container is also not started again if the container engine has ended since a start of it may
+have been requested: Docker reports CREATED for a container whose program ran if the container engine ended before it
+saved that. Decision 0013.
 
 A start call without an answer may be executed later. Then a start that has failed, or is lost, is reported after its
 container is removed: the program does not run in resources that another job has.
@@ -50,9 +50,9 @@ log = logging.getLogger(__name__)
 
 REFUSAL_RETRY_DELAYS = (1.0, 4.0, 10.0)  # seconds before each retry of a refused start
 
-UNDER_WAY_PAUSE = 5.0  # seconds before a start that the engine carries out is repeated
+UNDER_WAY_PAUSE = 5.0  # seconds before a start that the container engine carries out is repeated
 
-FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0  # seconds between tries while the engine does not answer
+FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0  # seconds between tries while the container engine does not answer
 
 
 class Start:
@@ -101,7 +101,7 @@ class Start:
         self._discard = discard
         #: Whether a start of the container may have been requested, by this start or an earlier one.
         self._start_requested = self._launch.container_id is not None
-        #: Whether a start of the container was requested and has no answer: the engine may execute it later.
+        #: Whether a start of the container was requested and has no answer: the container engine may execute it later.
         self._start_unanswered = self._start_requested
         #: What the start does at present, for explanations.
         self.progress = StartProgress(phase=StartPhase.CREATING, since=clock.now(), image=self._launch.spec.image)
@@ -209,7 +209,7 @@ class Start:
         if created.state is not ContainerState.CREATED:
             return await self._inspect()
         if created.host_lost and self._start_requested:
-            raise StartInterrupted("the engine restarted after a start may have been requested")
+            raise StartInterrupted("the container engine restarted after a start may have been requested")
         if forbidden is not None:
             raise forbidden
         await self._save_created(created)
@@ -383,7 +383,7 @@ def _final_checkpoint(job: Job) -> tuple[Moment, str] | None:
 
 
 def _has_started(found: Inspection | None) -> bool:
-    """Whether the container runs or has run, as the engine reports it."""
+    """Whether the container runs or has run, as the container engine reports it."""
     return found is not None and found.state not in (ContainerState.CREATED, ContainerState.GOING)
 
 

@@ -1,7 +1,7 @@
 """Watches the container engine: its identity, its stream of container deaths, and surveys of all containers.
 
-A survey runs at intervals and whenever the stream of deaths begins again. Only the engine on which the unfinished
-attempts were placed is called (decision 0037).
+A survey runs at intervals and whenever the stream of deaths begins again. Only the container engine on which the
+unfinished attempts were placed is called (decision 0037).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from batchq.ports.runtime import (
 
 log = logging.getLogger(__name__)
 
-RECONNECT_DELAY = 1.0  # seconds before the stream is opened again, and between surveys while the engine is away
+RECONNECT_DELAY = 1.0  # seconds before the stream is opened again, and between surveys without an answer
 
 
 class Watcher:
@@ -137,22 +137,23 @@ class Watcher:
         self._post(RuntimeLost())
 
     async def _until_due(self) -> None:
-        """Wait for the interval, or until a survey is due; only RECONNECT_DELAY while the engine does not answer."""
+        """Wait for the interval, or until a survey is due; RECONNECT_DELAY without an answer of the engine."""
         pause = self._survey_interval if self.engine_failure is None else RECONNECT_DELAY
         await wait_at_most(pause, self._survey_due, self._clock)
 
 
 class RuntimeCheck:
-    """Compares engine ids. An absent container is lost only if it is absent from the engine on which it was placed."""
+    """Compares the ids of container engines. A container is lost only if its own engine lacks it."""
 
     def __init__(self) -> None:
-        #: The engine's id as last saved; None before the first survey.
+        #: The container engine's id as last saved; None before the first survey.
         self.known_id: str | None = None
-        #: Whether the engine that answers may be asked about attempts.
+        #: Whether the container engine that answers may be asked about attempts.
         self.accepted = False
         #: The id of an engine that answers but is not the known one; None: no such engine answers.
         self.foreign_id: str | None = None
-        #: The id of the engine that the last survey accepted; None: no survey was accepted, or the engine has no id.
+        #: The id of the container engine that the last survey accepted; None: no survey was accepted, or the container
+        #: engine has no id.
         self._accepted_id: str | None = None
         #: The active jobs at the last survey.
         self._active_jobs = 0
@@ -191,7 +192,7 @@ class RuntimeCheck:
         return None if self._accepted_id == self.known_id else self._accepted_id
 
     def check_survey(self, engine: str | None, *, seen: Collection[Tag], active: Collection[Job]) -> None:
-        """Accept the engine of a survey, or not.
+        """Accept the container engine of a survey, or not.
 
         An engine that has a container of an unfinished attempt is accepted: it has changed its id. That proves nothing
         about the others of several engines.
@@ -226,11 +227,11 @@ class VerifiedRuntime:
     ) -> None:
         self._runtime = runtime
         self._check = check
-        #: Whether the machine of a container does not answer the engine.
+        #: Whether the machine of a container does not answer the container engine.
         self._is_unreachable = is_unreachable
 
     async def verify(self) -> None:
-        """Raise RuntimeUnknown if another engine answers. Before the first survey this asks the engine for its id."""
+        """Raise RuntimeUnknown if another container engine answers. Before the first survey this requests its id."""
         if not self._check.accepted:
             await self._compare_ids()
             self._check.accepted = True
@@ -250,8 +251,9 @@ class VerifiedRuntime:
     async def inspect(self, tag: Tag) -> Inspection | None:
         """The state of a container; None if it is absent.
 
-        Absence is reported only after the engine's id was compared again: the engine may have been replaced in between.
-        A container that was removed while its machine does not answer may still run there, so its absence is not known.
+        Absence is reported only after the container engine's id was compared again: the container engine may have been
+        replaced in between. A container that was removed while its machine does not answer may still run there, so its
+        absence is not known.
         """
         await self.verify()
         found = await self._runtime.inspect(tag)
