@@ -219,7 +219,7 @@ class ContainerRuntime(ContainerCalls, Protocol):
         """Every container of this instance, in any state."""
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
-        """Subscribe to the container engine's events of ended containers. They are hints: some are lost, late or repeated.
+        """Subscribe to the container engine's events of ended containers. Events are hints: some are lost or late.
 
         An item is the inspection made after the event, or only the tag if no inspection was made or it failed. The
         subscription begins when the context is entered. The iterator ends without an error if the container engine

@@ -7,9 +7,9 @@ The server's own settings take precedence and are checked where containers are c
 - Image names are parsed as Docker parses them: the part before the first slash is a registry if it contains a dot, a
   colon or a capital letter, or is `localhost`; otherwise the image is on Docker Hub.
 - Log drivers run inside the container engine: as root, on the host's network, with the host's files. So an account may
-  use only the options in LOG_OPTIONS. The table omits those that name files of the host (`*-tls-*`,
-  `splunk-capath`), that make the container engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and that make it
-  wait or retry for long. Decision 0031.
+  use only the options in LOG_OPTIONS. The table omits those that name files of the host (`*-tls-*`, `splunk-capath`),
+  that make the container engine buffer (`mode`, `max-buffer-size`, `fluentd-async`, `fluentd-buffer-limit`), and that
+  make it wait or retry for long. Decision 0031.
 - Hosts that lead to the connecting machine itself, or to its cloud's metadata service, are recognised by the spellings
   of their addresses and by well-known names. `batchq.compute.docker.admission` resolves other names.
 """
