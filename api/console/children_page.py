@@ -11,6 +11,7 @@ from pydantic import Field
 
 from batchq.api.console.cell_grid import MAX_CELLS, children_grid
 from batchq.api.console.job_words import JOB, job_crumbs, job_id_of, job_title
+from batchq.api.console.memory_offer import MemoryOffer, memory_offer
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import status_bar
 from batchq.api.http.http import RequestQuery
@@ -68,6 +69,8 @@ class ChildrenPart(Struct, frozen=True, kw_only=True):
     counts: Sequence[tuple[Status, int]]
     #: The first ones that failed, and then those that run.
     views: Sequence[JobView]
+    #: A rerun of the failed ones with more memory; None: none was killed for a lack of memory.
+    more_memory: MemoryOffer | None
 
 
 @pages.get(f"{JOB}/children", Permission.SELF)
@@ -79,7 +82,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     if query.index is not None and query.index < size(array):
         return Redirect(location=job_path(child_id(array.id, query.index)))
     runs = await parts.jobs.child_runs(array.id, caller=caller)
-    counts = _counts(runs)
+    counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
     before = None if query.before is None else SearchPosition(0, array.sequence + 1 + query.before)
     listed = await _listed(parts, array, statuses, limit=PER_PAGE + 1, before=before, caller=caller)
@@ -90,7 +93,8 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
         "query": query,
         "size": size(array),
         "counts": counts,
-        "grid": await _grid(parts, array, runs, caller),
+        "grid": children_grid(runs, jobs, size=size(array), array=array.id),
+        "more_memory": await _more_memory(parts, array, jobs, caller),
         "is_large": size(array) > MAX_CELLS,
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,
@@ -103,23 +107,31 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
 async def children_part(parts: Parts, array: Job, *, caller: Caller) -> ChildrenPart:
     """What the page of the array shows of its children. Raises StoreFailed."""
     runs = await parts.jobs.child_runs(array.id, caller=caller)
-    counts = _counts(runs)
+    counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     shown = await _listed(parts, array, ORDER[:3], limit=LISTED, before=None, caller=caller)
     return ChildrenPart(
         bar=status_bar([(status.value, dict(counts).get(status, 0)) for status in BAR], "Statuses of the children"),
-        grid=await _grid(parts, array, runs, caller),
+        grid=children_grid(runs, jobs, size=size(array), array=array.id),
         is_large=size(array) > MAX_CELLS,
         counts=counts,
         views=await parts.views.listed(shown, caller=caller),
+        more_memory=await _more_memory(parts, array, jobs, caller),
     )
 
 
-async def _grid(parts: Parts, array: Job, runs: Sequence[ChildRun], caller: Caller) -> Markup:
-    jobs: tuple[Job, ...] = ()
-    if size(array) <= MAX_CELLS:
-        query = PageQuery(selection=JobSelection(parent=array.id), limit=MAX_CELLS)
-        jobs = await parts.jobs.list(query, caller=caller)
-    return children_grid(runs, jobs, size=size(array), array=array.id)
+async def _in_cells(parts: Parts, array: Job, caller: Caller) -> tuple[Job, ...]:
+    """All children of an array whose grid has a cell for each; empty for a larger array."""
+    if size(array) > MAX_CELLS:
+        return ()
+    return await parts.jobs.list(PageQuery(selection=JobSelection(parent=array.id), limit=MAX_CELLS), caller=caller)
+
+
+async def _more_memory(parts: Parts, array: Job, jobs: Sequence[Job], caller: Caller) -> MemoryOffer | None:
+    """The offer for the failed children. Of an array larger than a grid, those with the highest indices are read."""
+    failed: Sequence[Job] = [job for job in jobs if job.status is Status.FAILED]
+    if size(array) > MAX_CELLS:
+        failed = await _listed(parts, array, (Status.FAILED,), limit=MAX_CELLS, before=None, caller=caller)
+    return memory_offer(parts, failed, {"job": array.id}, caller=caller)
 
 
 async def _listed(

@@ -142,6 +142,18 @@ async def test_a_job_that_was_killed_for_memory_is_submitted_again_with_more(bro
     assert "Resubmit with" not in (await browser.open(f"/ui/jobs/{old}")).text
 
 
+async def test_the_children_of_an_array_that_were_killed_for_memory_are_submitted_again_with_more(browser):
+    array = await browser.run(script=KILLED, until="FAILED", arrayProperties={"size": 2})
+
+    offer = "Resubmit the 2 killed for memory with 128 MiB"
+    links = [link_of(await browser.open(f"/ui/jobs/{array}{part}"), offer) for part in ("", "/children")]
+    form = form_in(await browser.open(links[0]), memory="128m")
+    result = await browser.open((await browser.post("/ui/rerun", form)).headers["Location"])
+
+    assert links[0] == links[1]
+    assert "2 of 2 jobs submitted again" in result.text
+
+
 async def test_the_jobs_of_a_group_that_were_killed_for_memory_are_submitted_again_with_more(browser):
     group = {"batchq:group": "fit"}
     killed = [await browser.run(script=KILLED, until="FAILED", tags=group) for _ in range(2)]
