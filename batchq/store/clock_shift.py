@@ -46,16 +46,16 @@ def put_anchor(connection: Connection, anchor: ClockAnchor, shift: ClockShift | 
 
 
 def _shift_jobs(connection: Connection, shift: ClockShift) -> None:
-    orders = [order for (order,) in connection.execute(SQL["jobs_with_deciding_times"])]
-    for first in range(0, len(orders), PAGE):
-        page = _readable_jobs(connection, orders[first : first + PAGE])
+    sequences = [sequence for (sequence,) in connection.execute(SQL["jobs_with_deciding_times"])]
+    for first in range(0, len(sequences), PAGE):
+        page = _readable_jobs(connection, sequences[first : first + PAGE])
         execute_each(connection, SQL["shift_job"], [_row(shifted(job, shift)) for job in page])
 
 
-def _readable_jobs(connection: Connection, orders: Sequence[int]) -> Iterator[Job]:
+def _readable_jobs(connection: Connection, sequences: Sequence[int]) -> Iterator[Job]:
     """The readable jobs. A damaged row is left as it is; it is quarantined when the engine reads it."""
-    for order in orders:
-        for row in connection.execute(job_reads.SQL["jobs_by_sequence"], {"orders": f"[{order}]"}).fetchall():
+    for sequence in sequences:
+        for row in connection.execute(job_reads.SQL["jobs_by_sequence"], {"sequences": f"[{sequence}]"}).fetchall():
             try:
                 yield rows.job_of_row(row)
             except rows.DECODE_ERRORS:

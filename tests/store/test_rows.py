@@ -166,7 +166,7 @@ def test_members_with_their_default_are_omitted():
     plain = rows.new_job_row(given_job) | rows.spec_row(given_job)
 
     assert plain["state"] == (
-        '{"id":"00000000-0000-4000-8000-000000000001","order":1,"created_at":"2026-11-21T12:00:00Z"}'
+        '{"id":"00000000-0000-4000-8000-000000000001","sequence":1,"created_at":"2026-11-21T12:00:00Z"}'
     )
     assert plain["spec"] == (
         '{"name":"n","queue":"default","definition":{"name":"a-definition","revision":1},'
