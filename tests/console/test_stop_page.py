@@ -52,7 +52,7 @@ async def test_the_page_of_a_finished_job_offers_no_order(browser):
 async def test_a_terminate_stops_the_job_with_the_reason_and_the_user(browser):
     job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    answer = await browser.post(path, await browser.form(path, sequence="TERMINATE", reason="<b>too hot</b>"))
+    answer = await browser.post(path, await browser.form(path, order="TERMINATE", reason="<b>too hot</b>"))
     assert answer.headers["Location"] == f"/ui/jobs/{job_id}"
     await browser.wait_for(job_id, "FAILED")
     job = await browser.describe(job_id)
@@ -64,7 +64,7 @@ async def test_a_terminate_stops_the_job_with_the_reason_and_the_user(browser):
 async def test_a_cancel_lets_the_attempt_end(browser):
     job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    await browser.post(path, await browser.form(path, sequence="CANCEL", preset="wrong input", reason="run 3"))
+    await browser.post(path, await browser.form(path, order="CANCEL", preset="wrong input", reason="run 3"))
     job = await browser.describe(job_id)
     order = job["batchq"]["stopOrder"]
     assert (job["status"], order["kind"], order["reason"]) == ("RUNNING", "CANCEL", "wrong input: run 3")
@@ -73,7 +73,7 @@ async def test_a_cancel_lets_the_attempt_end(browser):
 async def test_signal_and_grace_of_the_form_replace_those_of_the_job(browser):
     job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    form = await browser.form(path, sequence="TERMINATE", preset="was only a test", signal="INT", grace="0")
+    form = await browser.form(path, order="TERMINATE", preset="was only a test", signal="INT", grace="0")
     await browser.post(path, form)
     await browser.wait_for(job_id, "FAILED")
     assert (await browser.describe(job_id))["container"]["exitCode"] == 137
@@ -84,7 +84,7 @@ async def test_a_job_whose_state_has_changed_is_not_stopped(browser, order):
     first = await browser.run("first")
     job_id = await browser.submit("second", script=ENDLESS, dependsOn=[{"jobId": first}])
     path = f"/ui/jobs/{job_id}/stop"
-    form = await browser.form(path, sequence=order, reason="not needed")
+    form = await browser.form(path, order=order, reason="not needed")
     await browser.call("terminatejob", {"jobId": first, "reason": "ends the wait"})
     await browser.wait_for(job_id, "FAILED")
     page = await browser.post(path, form, status=409)
@@ -96,7 +96,7 @@ async def test_the_page_asks_again_with_the_words_of_the_new_state(browser):
     job_id = await browser.submit("late", script=ENDLESS)
     path = f"/ui/jobs/{job_id}/stop"
     await browser.wait_for(job_id, "RUNNING")
-    form = dict(await browser.form(path, sequence="TERMINATE", reason="too hot")) | {"state": "RUNNABLE.0"}
+    form = dict(await browser.form(path, order="TERMINATE", reason="too hot")) | {"state": "RUNNABLE.0"}
     page = await browser.post(path, form, status=409)
     assert "SIGTERM, SIGKILL after 30 s" in page.text
     assert 'value="too hot"' in page.body
@@ -108,7 +108,7 @@ async def test_the_page_asks_again_with_the_words_of_the_new_state(browser):
 async def test_a_form_that_is_sent_twice_orders_once(browser):
     job_id = await browser.run()
     path = f"/ui/jobs/{job_id}/stop"
-    form = await browser.form(path, sequence="TERMINATE", reason="too hot")
+    form = await browser.form(path, order="TERMINATE", reason="too hot")
     answers = await asyncio.gather(browser.post(path, form), browser.post(path, form))
     assert {answer.headers["Location"] for answer in answers} == {f"/ui/jobs/{job_id}"}
     assert len((await browser.describe(job_id))["batchq"]["stopOrders"]) == 1
@@ -117,7 +117,7 @@ async def test_a_form_that_is_sent_twice_orders_once(browser):
 async def test_of_two_orders_for_one_state_the_first_counts(browser):
     job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    forms = [await browser.form(path, sequence="TERMINATE", reason=name) for name in ("first", "second")]
+    forms = [await browser.form(path, order="TERMINATE", reason=name) for name in ("first", "second")]
     answers = [await browser.post(path, forms[0]), await browser.post(path, forms[1], status=409)]
     assert "Already stopping since" in answers[1].text
     assert [order["reason"] for order in (await browser.describe(job_id))["batchq"]["stopOrders"]] == ["first"]
@@ -147,11 +147,11 @@ async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
 async def test_a_stopping_job_can_only_be_forced(browser):
     job_id = await browser.run(script=DEAF)
     path = f"/ui/jobs/{job_id}/stop"
-    form = await browser.form(path, sequence="TERMINATE", reason="first", signal="HUP", grace="600")
+    form = await browser.form(path, order="TERMINATE", reason="first", signal="HUP", grace="600")
     await browser.post(path, form)
     page = await browser.open(path)
     assert "Already stopping since" in page.text
-    form = await browser.form(path, sequence="TERMINATE", reason="second", force="true")
+    form = await browser.form(path, order="TERMINATE", reason="second", force="true")
     await browser.post(path, form)
     await browser.wait_for(job_id, "FAILED")
 
@@ -174,7 +174,7 @@ async def test_the_page_of_a_node_says_what_happens_to_the_others(browser):
     assert "It is the main node, so the whole job ends." in main.text
     assert "the job and its other containers continue. The next attempt has all nodes again." in other.text
     path = f"/ui/jobs/{gang}/nodes/1/stop"
-    await browser.post(path, await browser.form(path, sequence="TERMINATE", reason="this node"))
+    await browser.post(path, await browser.form(path, order="TERMINATE", reason="this node"))
     assert "stopOrder" not in (await browser.describe(gang))["batchq"]
     assert (await browser.describe(f"{gang}#1"))["batchq"]["stopOrder"]["reason"] == "this node"
 
@@ -183,7 +183,7 @@ async def killed_job(browser):
     """The id of a job whose container is killed, and does not exit."""
     job_id = await browser.run(script=Script(seconds=None, kill_delay=10**6))
     path = f"/ui/jobs/{job_id}/stop"
-    await browser.post(path, await browser.form(path, sequence="TERMINATE", reason="hangs", force="true"))
+    await browser.post(path, await browser.form(path, order="TERMINATE", reason="hangs", force="true"))
     after = 0
     while "killedAt" not in (await browser.describe(job_id))["batchq"]["stopOrder"]:
         after = await browser.next_event(job_id, after)

@@ -31,7 +31,7 @@ def family(*statuses, size=None, born=NOON, **changes):
 
 
 def _members(child, status):
-    members = {name: getattr(child, name) for name in ("id", "order", "spec", "created_at", "child")}
+    members = {name: getattr(child, name) for name in ("id", "sequence", "spec", "created_at", "child")}
     return members | {"status": status}
 
 
