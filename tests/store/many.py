@@ -28,7 +28,7 @@ INSERT INTO jobs (
 SELECT n, printf('%08x-0000-4000-8000-000000000000', n), version, queue, status, passed_over, has_array_work,
     created_at + n, finished_at + n, owner, account, name, definition, revision, rank, millicpus, memory_mib, gpus,
     array_size,
-    replace(replace(state, id, printf('%08x-0000-4000-8000-000000000000', n)), '"order":0', '"order":' || n)
+    replace(replace(state, id, printf('%08x-0000-4000-8000-000000000000', n)), '"sequence":0', '"sequence":' || n)
 FROM numbers, jobs WHERE sequence = 0;
 
 INSERT INTO job_specs (sequence, spec) SELECT n, spec FROM numbers, job_specs WHERE sequence = 0;
