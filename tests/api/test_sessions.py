@@ -39,7 +39,7 @@ class World:
 
     def find(self, *cookies, kind=SECURE, local=False, sessions=None):
         """The id of the key."""
-        headers = ["; ".join(f"{kind.name}={cooky}" for cooky in cookies)]
+        headers = ["; ".join(f"{kind.name}={cookie}" for cookie in cookies)]
         session = (sessions or self.sessions).find(headers, local=local)
         return session and session.key
 

@@ -122,8 +122,8 @@ async def test_a_page_follows_the_saved_settings(browser):
 
 async def test_the_settings_that_the_script_reads_are_kept_for_a_year_below_ui(browser):
     cookies = (await browser.post("/ui/settings", CHOSEN)).headers.getall("Set-Cookie")
-    assert [cooky.split(";")[0] for cooky in cookies] == ["theme=dark", "times=utc", "shortcuts=off"]
-    assert all("Max-Age=31536000; Path=/ui; SameSite=Lax" in cooky and "HttpOnly" not in cooky for cooky in cookies)
+    assert [cookie.split(";")[0] for cookie in cookies] == ["theme=dark", "times=utc", "shortcuts=off"]
+    assert all("Max-Age=31536000; Path=/ui; SameSite=Lax" in cookie and "HttpOnly" not in cookie for cookie in cookies)
 
 
 async def test_without_settings_the_theme_is_that_of_the_system(browser):

@@ -120,7 +120,7 @@ def test_a_disabled_key_ends_its_sessions_and_their_open_pages(guarded, stage):
 def test_an_altered_cookie_is_no_session(guarded, stage):
     visitor = guarded()
     page = log_in(visitor, stage, "ada", "/ui/settings")
-    (cookie,) = [cooky for cooky in visitor.context.cookies() if "batchq" in cooky["name"]]
+    (cookie,) = [cookie for cookie in visitor.context.cookies() if "batchq" in cookie["name"]]
     start, end = cookie["value"][:-6], cookie["value"][-6:]
 
     visitor.context.add_cookies([cookie | {"value": start + end.swapcase()}])
