@@ -224,8 +224,12 @@ def _terminated(
     pod: Mapping[str, Any], tag: Tag, end: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
 ) -> PodState:
     reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
-    if reason == "StartError":
+    if reason == "StartError" and not _may_have_run(message):
         return _never_ran(tag, is_spent=True, refusal=_start_error(message))
+    if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None and seen is None):
+        # A kubelet that was killed during the start reports a container that it has not seen running as an exit with 0.
+        lost = _lost(tag, accepted_at(pod), seen, now)
+        return replace(lost, container_id=lost.container_id or end.get("containerID"))
     if reason == "ContainerStatusUnknown" and not end.get("containerID") and seen is None:
         if withdrawn_for(pod) is not None:
             return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
@@ -270,6 +274,11 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
     return any(
         condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" for condition in conditions
     )
+
+
+def _may_have_run(message: str) -> bool:
+    """Whether the host failed after it had created the container: then the program may have begun."""
+    return _has_host_failed(message) and "create" not in message
 
 
 def _start_error(message: str) -> StartRefused:

@@ -164,7 +164,6 @@ NO_ANSWER_OF_RUNC = (
     [
         ("failed to create containerd task: failed to create shim task: context canceled", True),
         ("failed to create containerd task: failed to get task pid: context canceled: unknown", True),
-        ("failed to start containerd task: ttrpc: closed", True),
         (NO_ANSWER_OF_RUNC, True),
         ('runc create failed: exec: "context canceled": executable file not found: context canceled', False),
         ('error mounting "/x" to rootfs: connection refused', False),
@@ -177,6 +176,35 @@ def test_a_job_cannot_forge_the_text_of_a_failed_host(version, message, host_fai
     found = read(pod)
 
     assert (found.refusal.host_failed, found.is_spent) == (host_failed, True)
+
+
+def test_a_container_whose_host_failed_after_its_creation_may_have_run(version):
+    pod = recorded(version, "start-error")
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = (
+        "failed to start containerd task: context canceled: unknown"
+    )
+
+    found = read(pod)
+
+    assert (found.state, found.inspection.host_lost, found.refusal) == (ContainerState.EXITED, True, None)
+
+
+def test_an_exit_with_0_of_a_container_that_was_not_seen_to_start_is_no_success(version):
+    """The report of a kubelet of 1.20.2 that was killed during the start; the program had not run."""
+    pod = recorded(version, "start-error")
+    pod["status"]["phase"] = "Succeeded"
+    pod["status"]["containerStatuses"][0]["state"]["terminated"] = {
+        "exitCode": 0,
+        "startedAt": None,
+        "finishedAt": None,
+        "containerID": "containerd://1",
+    }
+
+    found = read(pod)
+
+    assert (found.state, found.inspection.host_lost) == (ContainerState.EXITED, True)
+    assert found.inspection.exit_code != 0
+    assert found.container_id == "containerd://1"
 
 
 @pytest.mark.parametrize(
