@@ -226,7 +226,7 @@ def _terminated(
     reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
     if reason == "StartError" and not _may_have_run(message):
         return _never_ran(tag, is_spent=True, refusal=_start_error(message))
-    if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None and seen is None):
+    if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None):
         # A kubelet that was killed during the start reports a container that it has not seen running as an exit with 0.
         lost = _lost(tag, accepted_at(pod), seen, now)
         return replace(lost, container_id=lost.container_id or end.get("containerID"))

@@ -201,7 +201,9 @@ def test_an_exit_with_0_of_a_container_that_was_not_seen_to_start_is_no_success(
     }
 
     found = read(pod)
+    later = read(pod, seen=seen_run(found))
 
+    assert later.inspection == found.inspection
     assert (found.state, found.inspection.host_lost) == (ContainerState.EXITED, True)
     assert found.inspection.exit_code != 0
     assert found.container_id == "containerd://1"
