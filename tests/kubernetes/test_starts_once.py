@@ -18,7 +18,14 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.status_reasons import HOST_TERMINATED
 from batchq.domain.task import TaskContainer
-from batchq.errors import ContainerUnusable, RuntimeUnknown, RuntimeUnreachable, StartInterrupted, StartRefused
+from batchq.errors import (
+    ContainerGone,
+    ContainerUnusable,
+    RuntimeUnknown,
+    RuntimeUnreachable,
+    StartInterrupted,
+    StartRefused,
+)
 from batchq.settings import Privileged
 from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, read, restart, wait_for
 from tests.kubernetes.conftest import on_cluster, world_on
@@ -101,7 +108,7 @@ async def started(runtime, value):
                 return await runtime.start(value.tag)
             except ContainerUnusable:
                 value = replace(value, container_id=None)
-            except RuntimeUnknown:
+            except (RuntimeUnknown, ContainerGone):  # the next `create` finds out whether the pod can be replaced
                 await asyncio.sleep(0.05)
             except StartRefused as refused:  # the program did not run
                 if refused.certain:
@@ -125,7 +132,9 @@ async def check_starts(tmp_path, kind):
             return await answered(partial(over, runtime, value.tag))
 
         launches = kind(tmp_path)
-        ends = await asyncio.gather(*(life(other_launch) for other_launch in launches))
+        async with asyncio.TaskGroup() as group:
+            lives = [group.create_task(life(other_launch)) for other_launch in launches]
+        ends = [each.result() for each in lives]
         for other_launch in launches:
             await answered(partial(runtime.remove, other_launch.tag))
 
