@@ -199,6 +199,11 @@ def _waiting(
     return _never_ran(tag, waits_for=f"node {pod['spec']['nodeName']} pulls the image and creates the container")
 
 
+def refused_again(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
+    """The state of a container whose pod its kubelet had accepted, and refused after a restart: it may have run."""
+    return _lost(tag, accepted_at(pod), None, now)
+
+
 def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     """The state of a pod that ended without a container."""
     refusal = _admission_refusal(pod)

@@ -182,6 +182,12 @@ def is_bound(pod: Pod) -> bool:
     return bool(pod["spec"].get("nodeName"))
 
 
+def was_accepted(pod: Pod) -> bool:
+    """Whether a kubelet has accepted the pod, as its status shows until the kubelet refuses the pod."""
+    status = pod.get("status") or {}
+    return status.get("startTime") is not None and status.get("phase") == "Pending"
+
+
 def is_being_deleted(pod: Pod) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
 

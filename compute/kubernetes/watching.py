@@ -15,12 +15,12 @@ import msgspec
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
-from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, seen_run
-from batchq.compute.kubernetes.pods import Pod, Pods, uid_of
+from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, refused_again, seen_run
+from batchq.compute.kubernetes.pods import Pod, Pods, uid_of, was_accepted
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
-from batchq.errors import ContainerGone, RuntimeUnknown
+from batchq.errors import ContainerGone, RuntimeUnknown, StartHadNoEffect
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, DeathReport
 
@@ -41,6 +41,8 @@ class PodReader:
         #: The runs of the containers by name, by the uid of the pod.
         self._seen: defaultdict[str, dict[str, SeenRun]] = defaultdict(dict)
         self._ran_twice: set[tuple[str, str]] = set()
+        #: The uids of pods that their kubelets have accepted.
+        self._accepted: set[str] = set()
 
     def tags_of(self, pod: Pod) -> tuple[Tag, ...]:
         """The containers of the pod that were created and not removed; empty: not a pod of this instance."""
@@ -69,6 +71,10 @@ class PodReader:
     def read(self, pod: Pod, tag: Tag) -> PodState:
         uid, name = uid_of(pod), name_in_pod(tag)
         state = read_pod(pod, tag, seen=self._seen.get(uid, {}).get(name), now=self._clock.now())
+        if was_accepted(pod):
+            self._accepted.add(uid)
+        elif isinstance(state.refusal, StartHadNoEffect) and uid in self._accepted:
+            state = refused_again(pod, tag, self._clock.now())
         run = seen_run(state)
         if run is not None:
             # The first container counts: a second one is a second start.
@@ -83,6 +89,7 @@ class PodReader:
     def forget(self, uid: str) -> None:
         """The pod with the uid does not exist any more."""
         self._seen.pop(uid, None)
+        self._accepted.discard(uid)
         self._ran_twice = {ran_twice for ran_twice in self._ran_twice if ran_twice[0] != uid}
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.compute.kubernetes import watching
-from batchq.errors import RuntimeUnknown
+from batchq.errors import RuntimeUnknown, StartUnderWay
 from batchq.ports.runtime import DeathReport
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import death_of, launch, launched, started
@@ -33,6 +33,24 @@ async def running(runtime, cluster):
     cluster.set_container(name_of(container.tag), state, containerID="containerd://1")
     await starting
     return container.tag
+
+
+async def test_a_pod_that_its_kubelet_refuses_after_it_was_accepted_is_lost(manual):
+    """A kubelet that starts again admits its pods again, also those whose containers have run."""
+    runtime, cluster = manual
+    container = launch(LASTS)
+    await runtime.create(container)
+    async with runtime.deaths() as deaths:
+        starting = asyncio.create_task(runtime.start(container.tag))
+        await bound(cluster, name_of(container.tag))
+        cluster.set_status(name_of(container.tag), phase="Pending", startTime="2026-01-01T00:00:00Z")
+        with pytest.raises(StartUnderWay):
+            await starting
+        cluster.set_status(name_of(container.tag), phase="Failed", reason="OutOfcpu", message="too few cpus")
+
+        report = await death_of(deaths, container.tag)
+
+    assert report.found.host_lost
 
 
 async def test_an_end_is_reported_from_the_state_of_the_container_before_the_phase(manual):
