@@ -282,8 +282,8 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
 
 
 def _may_have_run(message: str) -> bool:
-    """Whether the host failed after it had created the container: then the program may have begun."""
-    return _has_host_failed(message) and "create" not in message
+    """Whether the host failed, and not while it created the container: then the program may have begun."""
+    return _has_host_failed(message) and not message.startswith("failed to create")
 
 
 def _start_error(message: str) -> StartRefused:
