@@ -8,11 +8,11 @@ import signal
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from types import FrameType
-from typing import NoReturn
+from typing import TypeVar
 
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
 from batchq.cli.http_client import Patience
@@ -51,10 +51,43 @@ RUNNING_POLL = 15  # seconds for which it waits for further lines
 MARGIN = 15.0  # seconds that a response may take beyond the requested wait
 PAGE = 1000  # lines of one response
 PAUSE = 0.2  # seconds between two requests that are answered at once
+Result = TypeVar("Result")
 
 
-class SignalReceived(BaseException):
-    """SIGTERM or SIGHUP has arrived. Derived from BaseException, so that no handler of errors catches it."""
+class SignalReceived(KeyboardInterrupt):
+    """SIGTERM or SIGHUP has arrived."""
+
+
+class Signals:
+    """The signals with which a user leaves a followed job: SIGINT raises KeyboardInterrupt, the others SignalReceived.
+
+    Python drops an exception that is raised while it finalizes an object, and a signal can arrive then. `check` raises
+    such an exception later.
+    """
+
+    def __init__(self) -> None:
+        self._pending: type[KeyboardInterrupt] | None = None
+        self._is_leaving = False
+        for each in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
+            if signal.getsignal(each) is not signal.SIG_IGN:  # nohup ignores SIGHUP for its command
+                signal.signal(each, self._receive)
+
+    def check(self) -> None:
+        """Raise the exception of the last signal, unless it was caught."""
+        if self._pending is not None:
+            raise self._pending
+
+    def caught(self) -> None:
+        """The exception of the last signal was caught: do not raise it again."""
+        self._pending = None
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        """Raise the signal's exception. A second SIGTERM or SIGHUP does not interrupt what the first one has begun."""
+        if number != signal.SIGINT and self._is_leaving:
+            return
+        self._is_leaving = self._is_leaving or number != signal.SIGINT
+        self._pending = KeyboardInterrupt if number == signal.SIGINT else SignalReceived
+        raise self._pending
 
 
 def add_stop_flag(command: ArgumentParser) -> None:
@@ -68,10 +101,8 @@ def add_stop_flag(command: ArgumentParser) -> None:
 
 def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) -> int:
     """Follow the job to its end, or until the user leaves it, and return the exit status."""
-    follower = JobFollower(url, job_id, shows_output=shows_output)
-    for each in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):  # Windows has no SIGHUP
-        if signal.getsignal(each) is not signal.SIG_IGN:  # nohup ignores SIGHUP for its command
-            signal.signal(each, _raise)
+    signals = Signals()
+    follower = JobFollower(url, job_id, shows_output=shows_output, signals=signals)
     while True:
         try:
             return _follow(follower)
@@ -80,6 +111,7 @@ def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) ->
         except SignalReceived:
             return _leave(url, follower, stops=stops_on_exit)
         except KeyboardInterrupt:
+            signals.caught()
             if stops_on_exit or not can_ask():
                 return _leave(url, follower, stops=stops_on_exit)
             if not _goes_on(url, follower):
@@ -89,13 +121,14 @@ def attend(url: str, job_id: str, *, shows_output: bool, stops_on_exit: bool) ->
 class JobFollower:
     """Follows a job. Its requests wait for a server that does not answer, and report that in a line."""
 
-    def __init__(self, url: str, job_id: str, *, shows_output: bool) -> None:
+    def __init__(self, url: str, job_id: str, *, shows_output: bool, signals: Signals) -> None:
         self.job_id = job_id
         self.line = StatusLine()
         self._url = url
         self._shows_output = shows_output
         self._attempt = 1
         self._position: str | None = None
+        self._signals = signals
         self._patience = Patience(has_responded=True, notify=self.line.notice)
         self._prints_colors = uses_color("auto") if is_terminal() else None
         self._began = elapsed()
@@ -117,7 +150,7 @@ class JobFollower:
 
     def describe(self) -> JobDetail:
         """The job at present. Raises NotFound if it does not exist any more."""
-        found = self._patience.call(lambda: fetch_described(self._url, [self.job_id]))
+        found = self._call(lambda: fetch_described(self._url, [self.job_id]))
         if not found:
             raise NotFound(f"job {self.job_id} does not exist any more")
         return found[0]
@@ -125,17 +158,26 @@ class JobFollower:
     def sentence(self) -> str:
         """The server's explanation of the job's present state; empty without one."""
         try:
-            return self._patience.call(lambda: fetch_explanation(self._url, self.job_id)).sentence
+            return self._call(lambda: fetch_explanation(self._url, self.job_id)).sentence
         except Invalid:  # the server has no explanation of this job
             return ""
 
     def use(self) -> tuple[str, ...]:
         """What the latest attempt used, in words; empty if that was not measured."""
         try:
-            found = self._patience.call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
+            found = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
         except Invalid:  # the job was removed
             return ()
         return use_of_row(found.job)
+
+    def _call(self, request: Callable[[], Result]) -> Result:
+        """The result of the request, which is repeated until the server answers."""
+
+        def checked() -> Result:
+            self._signals.check()
+            return request()
+
+        return self._patience.call(checked)
 
     def _print_output(self, job: JobDetail, *, ended: int) -> None:
         """Print the next page of the current attempt's output, and go on to the next attempt at its end."""
@@ -164,7 +206,7 @@ class JobFollower:
             return fetch_log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
         source = _log_source(job)
-        page = self._patience.call(request)
+        page = self._call(request)
         self._position = page.next
         return page
 
@@ -209,7 +251,7 @@ def _goes_on(url: str, follower: JobFollower) -> bool:
             stop_attended(url, follower.job_id, answer=answer)
     except Unavailable as unavailable:
         print_notice(f"{unavailable}; the job was not stopped")
-    except (KeyboardInterrupt, SignalReceived):
+    except KeyboardInterrupt:
         return False
     else:
         return answer is not Answer.LEAVE
@@ -226,10 +268,6 @@ def _leave(url: str, follower: JobFollower, *, stops: bool) -> int:
     except BatchqError as failure:
         print_notice(f"{failure}; the job was not terminated")
     return INTERRUPTED
-
-
-def _raise(_: int, __: FrameType | None) -> NoReturn:
-    raise SignalReceived
 
 
 class Answer(StrEnum):

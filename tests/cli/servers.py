@@ -211,6 +211,9 @@ class JobServer(ScriptedServer):
         self.is_mute = False
         #: Set at the first submission.
         self.requested = asyncio.Event()
+        #: Set when a stop is requested; a test may delay the end of the stop.
+        self.stop_began, self.stop_may_end = asyncio.Event(), asyncio.Event()
+        self.stop_may_end.set()
         self.submitted, self.stops, self.log_requests, self.described = [], [], [], 0
         self.is_followed = asyncio.Event()
 
@@ -284,6 +287,8 @@ class JobServer(ScriptedServer):
     async def _stop(self, request):
         verb = request.match_info["verb"].removesuffix("jobs")
         self.stops.append((verb, (await request.json())["jobs"]))
+        self.stop_began.set()
+        await self.stop_may_end.wait()
         outcome = {"cancel": "NOT_RETRIED", "terminate": "STOPPING"}[verb]
         if self.stopped is not None:
             self.states = [self.stopped]

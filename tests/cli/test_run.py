@@ -30,18 +30,14 @@ async def run(*words, command="run", **environment):
 
 async def started(*words, command="run", under=(), **environment):
     """The command in a process of its own. `under`: the program that executes it, as nohup."""
-    pipe = asyncio.subprocess.PIPE
+    words = words or ("busybox", "--", "x")
+    return await program(*under, sys.executable, "-m", "batchq", command, *words, **environment)
+
+
+async def program(*words, **environment):
+    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     return await asyncio.create_subprocess_exec(
-        *under,
-        sys.executable,
-        "-m",
-        "batchq",
-        command,
-        *(words or ("busybox", "--", "x")),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        env=os.environ | environment,
+        *words, stdin=null, stdout=pipe, stderr=pipe, env=os.environ | environment
     )
 
 
@@ -196,7 +192,7 @@ async def test_submit_with_wait_prints_the_id_and_no_output(job_server):
     assert err[-2] == "batchq: train FAILED after 3 s: exit code 3: Essential container in task exited"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda item: item.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("stops", [False, True], ids=["leaves", "stops"])
 async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stops):
     job_server.states = [state("RUNNABLE")]
@@ -210,6 +206,54 @@ async def test_a_signal_leaves_the_job_or_terminates_it(job_server, number, stop
     assert process.returncode == 130
     assert err.decode().splitlines()[-1] == f"batchq: {last}"
     assert job_server.stops == ([("terminate", [JOB])] if stops else [])
+
+
+async def test_a_second_signal_does_not_interrupt_the_termination(job_server):
+    job_server.states = [state("RUNNABLE")]
+    job_server.stop_may_end.clear()
+    process = await started("--stop-on-exit", "busybox")
+    await job_server.is_followed.wait()
+
+    process.send_signal(signal.SIGHUP)  # of the terminal
+    await job_server.stop_began.wait()
+    process.send_signal(signal.SIGHUP)  # of the shell
+    await asyncio.sleep(0.1)
+    job_server.stop_may_end.set()
+
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode().splitlines()[-1]) == (130, f"batchq: {JOB}  stopping")
+
+
+LOSES_A_SIGNAL = """
+import os, signal, sys
+from batchq.cli import attach, main
+
+class Finalized:
+    def __del__(self):
+        if not sent:
+            sent.append(1)
+            os.kill(os.getpid(), signal.{name})
+
+def fetch_explanation(*_, fetch=attach.fetch_explanation):
+    Finalized()
+    return fetch(*_)
+
+sent = []
+attach.fetch_explanation = fetch_explanation
+sys.exit(main.main(["run", "busybox", "--", "x"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+async def test_a_signal_that_arrives_while_an_object_is_finalized_is_not_lost(job_server, name):
+    job_server.states = [state("RUNNABLE")]
+    process = await program(sys.executable, "-c", LOSES_A_SIGNAL.format(name=name))
+
+    _, err = await process.communicate()
+
+    assert "Exception ignored in" in err.decode()
+    assert process.returncode == 130
+    assert err.decode().splitlines()[-1].startswith("batchq: the job goes on without this command")
 
 
 async def test_under_nohup_the_command_follows_its_job_after_the_terminal_has_closed(job_server):
