@@ -12,10 +12,12 @@ from batchq.domain.memory_shortage import GIB, memory_shortage
 
 
 class MemoryOffer(Struct, frozen=True, kw_only=True):
-    """A rerun of jobs that were killed for a lack of memory."""
+    """A rerun of jobs that were killed, for a lack of memory as far as batchq knows."""
 
     #: How many jobs were killed.
     count: int
+    #: Whether the container engine reported the lack of memory for each of them.
+    is_reported: bool
     #: What each new job requests, in MiB.
     memory_mib: int
     #: The path of the page that submits them again.
@@ -37,5 +39,10 @@ def memory_offer(
     mib = max(requests)
     memory = f"{mib // GIB}g" if mib % GIB == 0 else f"{mib}m"
     members = {**selection, "failed": "true", "outOfMemoryBelow": mib, "memory": memory}
-    count = sum(shortage.requested < mib for _, shortage in killed)
-    return MemoryOffer(count=count, memory_mib=mib, path=f"/ui/rerun?{urlencode(members)}")
+    chosen = [shortage for _, shortage in killed if shortage.requested < mib]
+    return MemoryOffer(
+        count=len(chosen),
+        is_reported=all(shortage.is_reported for shortage in chosen),
+        memory_mib=mib,
+        path=f"/ui/rerun?{urlencode(members)}",
+    )

@@ -1,4 +1,4 @@
-"""Jobs that the kernel killed for a lack of memory, and the memory that their next run should request. Pure."""
+"""Jobs that were killed for a lack of memory, and the memory that their next run should request. Pure."""
 
 from math import ceil
 
@@ -13,6 +13,8 @@ from batchq.domain.task import DefinitionForm
 GIB, STEP = 1024, 64  # MiB; amounts below 1 GiB are multiples of STEP, larger ones of GIB
 MIB = 2**20
 REQUEST_FACTOR, PEAK_FACTOR = 2, 1.5
+#: The exit code after SIGKILL. Docker does not report every kill for a lack of memory: decision 0055.
+KILLED = 137
 
 
 class MemoryShortage(Struct, frozen=True, kw_only=True):
@@ -22,6 +24,8 @@ class MemoryShortage(Struct, frozen=True, kw_only=True):
     requested: int
     #: Bytes; None: not measured.
     peak: int | None
+    #: Whether the container engine reported the lack of memory; False: SIGKILL that batchq did not send, so likely one.
+    is_reported: bool
 
     def next_request(self, *, most: int | None) -> int | None:
         """The MiB that the next run should request: at least twice the request, and 1.5 times the peak, rounded up.
@@ -38,19 +42,22 @@ class MemoryShortage(Struct, frozen=True, kw_only=True):
 
 
 def memory_shortage(job: Job) -> MemoryShortage | None:
-    """The shortage of a FAILED job whose last attempt was killed for a lack of memory; None for any other job.
+    """The shortage of a FAILED job whose last attempt was killed, likely for a lack of memory; None for any other job.
 
     Also None for a job of several containers, whose resources a rerun does not change, and for a job that was stopped.
     """
     if job.status is not Status.FAILED or not job.attempts or latest_order(job) is not None:
         return None
     attempt = job.attempts[-1]
-    if job.spec.nodes.form is not DefinitionForm.CONTAINER or not lacked_memory(attempt):
+    is_reported = lacked_memory(attempt)
+    was_killed = attempt.exit_code == KILLED and attempt.status_reason == status_reasons.EXITED
+    if job.spec.nodes.form is not DefinitionForm.CONTAINER or not (is_reported or was_killed):
         return None
     container = deciding_container(attempt)
     use = None if container is None else container.use
     requested = job.spec.resources.memory_mib
-    return MemoryShortage(requested=requested, peak=None if use is None else use.peak_memory)
+    peak = None if use is None else use.peak_memory
+    return MemoryShortage(requested=requested, peak=peak, is_reported=is_reported)
 
 
 def lacked_memory(attempt: Attempt) -> bool:

@@ -115,6 +115,7 @@ async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
 
 
 KILLED = Script(seconds=0, exit_code=137, out_of_memory=True)
+KILLED_UNREPORTED = Script(seconds=0, exit_code=137)
 
 
 async def memory_of(browser, path):
@@ -156,12 +157,12 @@ async def test_the_children_of_an_array_that_were_killed_for_memory_are_submitte
 
 async def test_the_jobs_of_a_group_that_were_killed_for_memory_are_submitted_again_with_more(browser):
     group = {"batchq:group": "fit"}
-    killed = [await browser.run(script=KILLED, until="FAILED", tags=group) for _ in range(2)]
+    killed = [await browser.run(script=script, until="FAILED", tags=group) for script in (KILLED, KILLED_UNREPORTED)]
     await browser.run(script=Script(seconds=0, exit_code=1), until="FAILED", tags=group)
     (row,) = (await browser.call("batchq/listgroups", {"groupName": "fit"}))["groups"]
     path = f"/ui/groups/{row['groupId']}"
 
-    link = link_of(await browser.open(path), "Resubmit the 2 killed for memory with 128 MiB")
+    link = link_of(await browser.open(path), "Resubmit the 2 killed, likely for memory, with 128 MiB")
     preview = await browser.open(link)
     result = await browser.open((await browser.post("/ui/rerun", form_in(preview, memory="128m"))).headers["Location"])
 
@@ -175,4 +176,4 @@ async def test_the_jobs_of_a_group_that_were_killed_for_memory_are_submitted_aga
         job = await browser.describe(job_id)
         assert (await memory_of(browser, job_id), job["tags"]["batchq:group"]) == ("128", "fit")
         assert job["tags"]["batchq:rerun-of"] in killed
-    assert "Resubmit the 2 killed for memory with 256 MiB" in (await browser.open(path)).text
+    assert "Resubmit the 2 killed, likely for memory, with 256 MiB" in (await browser.open(path)).text

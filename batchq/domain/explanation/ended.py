@@ -38,7 +38,7 @@ from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.escalation import under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
 from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order, next_step_at
-from batchq.domain.memory_shortage import deciding_container, deciding_reason, lacked_memory
+from batchq.domain.memory_shortage import KILLED, deciding_container, deciding_reason, lacked_memory
 from batchq.domain.stop_values import StopOrder
 
 _VERBS = {
@@ -122,7 +122,6 @@ def _progress(job: Job, order: StopOrder, now: datetime) -> Figures:
 
 
 _BLOCKED = status_reasons.BLOCKED_TOO_LONG.partition("{")[0]
-_KILLED = 137  # the exit code after SIGKILL; Docker loses about one event of 50 about a lack of memory (decision 0055)
 _PULL_FAILED = "CannotPull"
 _ORDERED = {
     StopKind.CANCEL: CancelledReason,
@@ -244,7 +243,7 @@ def _attempt_failed(job: Job, attempt: Attempt) -> Explanation:
     peak = None if container is None or container.use is None else container.use.peak_memory
     if peak is not None:
         figures["peakMemoryBytes"] = Figure(peak, wording.bytes_words(peak))
-    if attempt.exit_code == _KILLED:
+    if attempt.exit_code == KILLED:
         figures["memoryLimit"] = Figure(words=wording.memory_words(memory))
     return _reason_class(attempt, reason)(since=job.stopped_at, figures=figures)
 
