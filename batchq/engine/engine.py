@@ -25,7 +25,6 @@ from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.resources import UsageSnapshot
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
-from batchq.engine.background import StoreMonitor, Timers
 from batchq.engine.budgets import BudgetMonitor, BudgetStatus
 from batchq.engine.bulk_stops import OutcomeReceiver, outcome_receiver, outcomes_until_end
 from batchq.engine.checkpoints import Checkpoints, FinalMetrics, ReadMetrics
@@ -36,7 +35,9 @@ from batchq.engine.history_feed import HistoryFeed
 from batchq.engine.loop import EngineLoop
 from batchq.engine.mailbox import BulkStopRequest, JobEvent, LeaveSafeMode, Mailbox, SetBudget, Submit, UpdateTags
 from batchq.engine.scheduler_state import Health, scheduler_state
+from batchq.engine.store_monitor import StoreMonitor
 from batchq.engine.supervisor import Supervisor, wait_at_most
+from batchq.engine.timers import Timers
 from batchq.engine.use import UseSampler
 from batchq.errors import BatchqError, StaleRead
 from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on

@@ -19,7 +19,6 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.machines import Machine
-from batchq.engine import state
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.budgets import Budgets
 from batchq.engine.bulk_stops import BulkStops, CandidateReader, must_read_again
@@ -28,6 +27,7 @@ from batchq.engine.groups import Groups
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed
+from batchq.engine.idempotency import SUBMISSIONS_KEPT_FOR
 from batchq.engine.mailbox import (
     BulkStopRequest,
     ContinueWork,
@@ -217,7 +217,7 @@ class EngineLoop:
         unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
         self.budgets.stage(unit)
         await self._groups.stage(unit)
-        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - state.SUBMISSIONS_KEPT_FOR))
+        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR))
         if not changes.empty:
             began = perf_counter()
             try:

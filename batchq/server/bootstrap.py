@@ -1,8 +1,7 @@
-"""The composition root: the only module that names concrete classes; it starts and stops them in order."""
+"""The composition root: constructs the parts of a server; it starts and stops them in order."""
 
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from functools import partial
 from typing import NamedTuple
 
@@ -15,29 +14,18 @@ from batchq.api.metrics.routes import Metrics
 from batchq.api.serving import app as http
 from batchq.api.serving.server import ListeningSite
 from batchq.audit import AuditLog, Journal
-from batchq.compute.combined_runtime import CombinedRuntime
-from batchq.compute.docker import host
-from batchq.compute.docker.client import ClientFactory
-from batchq.compute.docker.policy import ServerPolicy
-from batchq.compute.docker.runtime import DockerRuntime
-from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.pod_policy import PodPolicy
-from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.compute.observed_runtime import ObservedRuntime
-from batchq.compute.secrets import Secrets, is_world_readable
-from batchq.compute.simulated.runtime import SimulatedRuntime
+from batchq.compute.secrets import is_world_readable
 from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.access.accounts import Directory
-from batchq.domain.ids import ContainerEngineName
-from batchq.domain.machines import one_machine
 from batchq.domain.prices import Prices
-from batchq.domain.task import total
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.activity import ActivityRecorder
-from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
+from batchq.engine.loop_watchdog import LoopWatchdog
 from batchq.engine.mailbox import Mailbox
-from batchq.errors import RuntimeUnknown, StartImpossible
+from batchq.engine.pruner import Pruner
+from batchq.errors import StartImpossible
 from batchq.logs.quota import AccountLogs, LogQuota
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
@@ -56,6 +44,7 @@ from batchq.server.listeners import (
     with_inherited_sockets,
 )
 from batchq.server.price_file import load_prices
+from batchq.server.runtimes import check_engine, make_pod_policy, make_runtime, most_millicpus, open_runtime
 from batchq.server.webhook_parts import make_webhooks
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
@@ -73,7 +62,7 @@ from batchq.store.log_files import LogFiles
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import SystemClock, align
-from batchq.system.host import MIB, DiskGuard, host_resources
+from batchq.system.host import MIB, DiskGuard
 
 RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
 
@@ -174,91 +163,8 @@ def check_secrets(settings: Settings) -> None:
             raise StartImpossible(f"all users can read the secrets in {file}: chmod 600 {file}")
 
 
-def check_engine(settings: Settings) -> None:
-    """Raise StartImpossible for an invalid DOCKER_HOST, `--container-runtime` or kubeconfig, before data is created."""
-    if settings.docker and settings.runtime is Runtime.SIMULATED:
-        raise StartImpossible("simulated containers and --docker exclude each other")
-    if Runtime.DOCKER in engines_of(settings):
-        ClientFactory(None)
-        if settings.container_runtime is not None:
-            host.check_runtime(settings.container_runtime)
-    if settings.kubernetes is not None:
-        load_cluster(settings.kubernetes)
-
-
-async def open_runtime(
-    stack: AsyncExitStack, make: Callable[[Runtime], ContainerRuntime], kinds: Sequence[Runtime], clock: Clock
-) -> ContainerRuntime:
-    """The runtimes as one, which are closed with the stack. Raises StartImpossible for an unsupported server."""
-    runtimes: dict[ContainerEngineName, ContainerRuntime] = {}
-    for kind in kinds:
-        runtime = runtimes[ContainerEngineName(kind)] = make(kind)
-        stack.push_async_callback(runtime.close)
-        if isinstance(runtime, KubernetesRuntime):
-            with suppress(RuntimeUnknown):  # a server without a reply is checked later
-                await runtime.check_server()
-    if len(runtimes) > 1:
-        return CombinedRuntime(runtimes, clock)
-    return next(iter(runtimes.values()))
-
-
-def make_runtime(
-    kind: Runtime, *, settings: Settings, instance: str, clock: Clock, outcomes: Outcomes
-) -> ContainerRuntime:
-    """Raises StartImpossible for a kubeconfig that cannot be used."""
-    if kind is Runtime.SIMULATED:
-        machines = one_machine(host_resources(), Runtime.SIMULATED)
-        return SimulatedRuntime(clock=clock, machines=machines, network=settings.network, outcomes=outcomes)
-    secrets = Secrets(file=settings.secrets_file, environment=os.environ)
-    if kind is Runtime.DOCKER or settings.kubernetes is None:
-        policy = make_policy(settings)
-        return DockerRuntime(instance=instance, policy=policy, secrets=secrets, network=settings.network)
-    return KubernetesRuntime(
-        instance=instance,
-        cluster=load_cluster(settings.kubernetes),
-        clock=clock,
-        policy=make_pod_policy(settings),
-        secrets=secrets,
-        allow_old=settings.kubernetes_unsupported,
-    )
-
-
-async def most_millicpus(settings: Settings, runtime: ContainerRuntime) -> int:
-    """The vCPUs of the first compute environment: those of the machine, or of the cluster if it answers."""
-    if engines_of(settings)[0] is Runtime.KUBERNETES:
-        with suppress(RuntimeUnknown):
-            return max(1000, total(machine.resources for machine in await runtime.machines()).millicpus)
-    return host_resources().millicpus
-
-
-def make_pod_policy(settings: Settings) -> PodPolicy:
-    return PodPolicy(
-        privileged=settings.privileged,
-        volumes=settings.volumes,
-        private=settings.private_paths,
-        missing_host_paths=settings.missing_host_paths,
-        registries=settings.registries,
-        network=settings.network,
-        checkpoints=settings.kubernetes_checkpoints,
-        drain_grace=settings.kubernetes_drain_grace,
-    )
-
-
-def make_policy(settings: Settings) -> ServerPolicy:
-    return ServerPolicy(
-        privileged=settings.privileged,
-        volumes=settings.volumes,
-        missing_host_paths=settings.missing_host_paths,
-        private=settings.private_paths,
-        given=AccountsFile(settings.data).volumes if uses_accounts(settings) else tuple,
-        registries=settings.registries,
-        oci_runtime=settings.container_runtime,
-        engine_socket=settings.engine_socket,
-    )
-
-
 def make_disk_guard(settings: Settings) -> DiskGuard:
-    return DiskGuard(free=lambda: log_files.free(settings.data), min_free=settings.min_free_mib * MIB)
+    return DiskGuard(free=partial(log_files.free, settings.data), min_free=settings.min_free_mib * MIB)
 
 
 def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:

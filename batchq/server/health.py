@@ -15,8 +15,9 @@ from batchq.domain.scheduling.machine_rooms import NOTHING
 from batchq.domain.scheduling.resources import GPUS, MEMORY, units, vcpus
 from batchq.domain.task import total
 from batchq.engine.activity import ActivityRecorder
-from batchq.engine.background import LoopWatchdog, Pruner
 from batchq.engine.engine import Engine
+from batchq.engine.loop_watchdog import LoopWatchdog
+from batchq.engine.pruner import Pruner
 from batchq.errors import StoreFailed, StoreLost
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock

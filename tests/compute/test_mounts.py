@@ -13,7 +13,7 @@ from batchq.compute.docker.policy import ServerPolicy
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Device, Mount
 from batchq.errors import StartRefused
-from batchq.server.bootstrap import make_policy
+from batchq.server.runtimes import make_policy
 from batchq.settings import MissingHostPaths, Privileged, Settings
 
 

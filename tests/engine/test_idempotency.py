@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.enums import DependencyType
 from batchq.domain.job import Dependency
-from batchq.engine.state import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
+from batchq.engine.idempotency import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
 from batchq.errors import Invalid
 from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, catalog_of, harness_with, submit
 from tests.support.builders import NO_ACCOUNTS, NOON, job, job_id, submission

@@ -8,16 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.engine.background import (
-    CHECK_INTERVAL,
-    DELAY_SHOWN_FOR,
-    INTERVAL,
-    MAX_DELAY,
-    MAX_WAKE_DELAY,
-    LoopWatchdog,
-    StoreMonitor,
-)
+from batchq.engine.loop_watchdog import DELAY_SHOWN_FOR, INTERVAL, MAX_DELAY, MAX_WAKE_DELAY, LoopWatchdog
 from batchq.engine.mailbox import Mailbox, TimerFired
+from batchq.engine.store_monitor import CHECK_INTERVAL, StoreMonitor
 from batchq.errors import StoreFailed, StoreLost
 from tests.support.builders import NOON, job_id
 from tests.support.clock import VirtualClock

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.domain.ids import JobId, Tag
-from batchq.engine.state import MAX_ORPHANS, QUARANTINE, OrphanContainers
+from batchq.engine.orphan_containers import MAX_ORPHANS, QUARANTINE, OrphanContainers
 from tests.domain.lives import at
 
 ONE, OTHER = Tag(job_id=JobId("one"), attempt=1), Tag(job_id=JobId("other"), attempt=1)

@@ -16,8 +16,8 @@ from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
-from batchq.engine.background import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.engine.checkpoints import SWEEP_RETRY_INTERVAL, Checkpoints
+from batchq.engine.pruner import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import StoreFailed
 from batchq.ports.jobs import Changes

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain.events import TerminateRequested
-from batchq.engine.background import Timers
 from batchq.engine.mailbox import TimerFired
+from batchq.engine.timers import Timers
 from tests.domain.lives import (
     after,
     at,

@@ -7,8 +7,9 @@ import pytest
 
 from batchq.compute.kubernetes.pod_policy import NO_CHECKPOINTS
 from batchq.errors import StartImpossible, UsageError
-from batchq.server.bootstrap import check_engine, serving
+from batchq.server.bootstrap import serving
 from batchq.server.engines import engines_of
+from batchq.server.runtimes import check_engine
 from batchq.settings import Runtime, Settings
 from tests.support.kubernetes import kubeconfig, served
 from tests.support.kubernetes_api import ModelCluster

@@ -16,7 +16,7 @@ from batchq.domain.ids import ENGINE_TAG
 from batchq.domain.machines import Machine
 from batchq.domain.status_reasons import DISAPPEARED
 from batchq.engine.containers.start_breaker import FIRST_PAUSE, MIN_JOBS
-from batchq.engine.state import QUARANTINE
+from batchq.engine.orphan_containers import QUARANTINE
 from batchq.errors import Invalid, StartRefused
 from batchq.ports.runtime import LaunchSpec
 from batchq.server.engines import able_engines

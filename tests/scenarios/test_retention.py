@@ -7,7 +7,7 @@ import pytest
 from batchq.domain.enums import DependencyType, Status
 from batchq.domain.ids import child_id
 from batchq.domain.job import Dependency
-from batchq.engine.background import Pruner
+from batchq.engine.pruner import Pruner
 from batchq.errors import Invalid
 from tests.support.builders import ADMIN
 from tests.support.scripts import Script

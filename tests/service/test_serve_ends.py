@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from batchq.engine.background import CHECK_INTERVAL
+from batchq.engine.store_monitor import CHECK_INTERVAL
 from tests.service.test_serve import refused
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.service import Service, serving

@@ -6,7 +6,7 @@ from random import Random
 
 from batchq.domain.enums import ACTIVE, FINISHED
 from batchq.domain.ids import JobId, Tag
-from batchq.engine.background import Pruner
+from batchq.engine.pruner import Pruner
 from batchq.errors import BatchqError
 from batchq.ports.runtime import LaunchSpec
 from tests.simulation import final_checks

@@ -32,7 +32,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from docker.errors import APIError
 
-from batchq.engine.background import UNKNOWN_CAUSE
+from batchq.engine.loop_watchdog import UNKNOWN_CAUSE
 from tests.support.docker_api import docker_api
 
 BATCHQ = Path(sys.executable).parent / "batchq"

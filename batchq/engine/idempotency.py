@@ -1,0 +1,39 @@
+"""Detects submissions that may be repetitions."""
+
+from datetime import UTC, datetime, timedelta
+
+from batchq.domain.ids import SubmissionKey
+
+SUBMISSIONS_KEPT_FOR = timedelta(minutes=15)  # how long a submission is stored under its key
+FILTER_BYTES = 2**22  # bytes, one for each key's hash: at four hundred calls a second a tenth of them is marked
+
+
+class IdempotencyFilter:
+    """A filter of submission keys with false positives but no false negatives.
+
+    A key marks one byte by its hash. An unmarked key is new; a marked one may be a different key with the same hash.
+    Keys are marked before anything is saved, and stay marked longer than the submission is stored. The keys stored by
+    an earlier server are not known, so every key may be a repetition until those have expired.
+    """
+
+    def __init__(self) -> None:
+        #: The marks of the current period, which is SUBMISSIONS_KEPT_FOR long, then those of the previous period.
+        #: Empty before the first submission.
+        self._marks: tuple[bytearray, ...] = ()
+        #: When the current period began.
+        self._since = datetime.min.replace(tzinfo=UTC)
+        #: Until when every key may be a repetition.
+        self._unsure_until = self._since
+
+    def load(self, now: datetime, *, empty: bool) -> None:
+        """Start at `now`. `empty`: no job has ever been saved in the store, so no key is stored either."""
+        self._unsure_until = now if empty else now + SUBMISSIONS_KEPT_FOR
+
+    def may_be_repeated(self, key: SubmissionKey, now: datetime) -> bool:
+        """Mark the key; whether it may be a repetition and must be looked up in the store."""
+        if now - self._since >= SUBMISSIONS_KEPT_FOR:
+            self._marks, self._since = (bytearray(FILTER_BYTES), *self._marks[:1]), now
+        place = hash(key) % FILTER_BYTES
+        marked = any(marks[place] for marks in self._marks)
+        self._marks[0][place] = 1
+        return marked or now < self._unsure_until

@@ -1,0 +1,189 @@
+"""Safe mode after a restore: no container starts until an operator ends it."""
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from batchq.domain import effects as do
+from batchq.domain import events as on
+from batchq.domain.enums import ACTIVE, QUEUED, Status
+from batchq.domain.ids import MachineName, Tag
+from batchq.domain.job import Job
+from batchq.domain.lifecycle.container_rules import container_with_key
+from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
+from batchq.errors import Invalid
+from batchq.ports.catalog import CatalogView
+from batchq.ports.jobs import Restoration
+
+log = logging.getLogger(__name__)
+
+
+class SafeMode:
+    """Whether safe mode is active, and which containers it found."""
+
+    def __init__(self, catalog: CatalogView) -> None:
+        self._catalog = catalog
+        #: As last saved. Safe mode is active if `at` is set.
+        self.restoration = Restoration()
+        #: The containers without a job; None before the first survey.
+        self.unknown_containers: frozenset[Tag] | None = None
+        #: The containers of the last survey that have been started.
+        self._started: frozenset[Tag] = frozenset()
+
+    @property
+    def active(self) -> bool:
+        return self.restoration.at is not None
+
+    def __str__(self) -> str:
+        """A description for the operator."""
+        seen = (
+            "the running containers are not known yet"
+            if self.unknown_containers is None
+            else f"{len(self.unknown_containers)} unknown containers"
+        )
+        return f"restored from a backup, {seen}: no container is started until `batchq leave-safe-mode`"
+
+    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
+        """Handle a survey in safe mode."""
+        present = {container.tag for container in seen}
+        self._started = frozenset(container.tag for container in seen if container.started)
+        machines = {container.tag: container.machine for container in seen if container.machine is not None}
+        for container in seen:
+            if container.started:
+                self._resume_attempt(unit, container.tag, present, machines)
+        known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
+        found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
+        ended = {
+            container.tag for container in seen if not container.running and _is_recorded_as_ended(unit, container.tag)
+        }
+        for effect in found.effects:
+            if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
+                unit.effects.append((effect, unit.get(effect.tag.job_id)))
+        cleared = {effect.tag for effect in found.effects if isinstance(effect, do.CleanUpContainer)}
+        leftovers = frozenset({*found.orphans, *cleared} - ended)
+        if not any(will_be_spawned(unit, tag.job_id) for tag in leftovers):
+            unit.unknown_containers = leftovers
+
+    def drop_starts(self, unit: UnitOfWork) -> None:
+        """Drop the starts of the unit of work, except those of begun containers and those that are being abandoned."""
+        if not self.active:
+            return
+        allowed = self._started | {effect.tag for effect, _ in unit.effects if isinstance(effect, do.AbandonStart)}
+        unit.effects = [
+            (effect, job)
+            for effect, job in unit.effects
+            if not isinstance(effect, do.StartContainer) or effect.tag in allowed
+        ]
+
+    def ignores(self, job: Job, event: on.Event) -> bool:
+        """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
+        return (
+            self.active
+            and isinstance(event, on.ContainerLost)
+            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
+        )
+
+    def leave(self, unit: UnitOfWork, *, purge: bool) -> None:
+        """Leave safe mode. `purge`: remove the containers without a job; otherwise they are left alone permanently.
+
+        Raises Invalid while the containers of the container engine are not known.
+        """
+        seen = unit.unknown_containers if unit.unknown_containers is not None else self.unknown_containers
+        if self.active and seen is None:
+            raise Invalid(
+                "The running containers are not known yet: the container engine has not answered, or an array is still "
+                "spawning children."
+            )
+        unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
+        removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))
+        spared = frozenset() if purge else unknown
+        unit.restoration = Restoration(spared=spared, purged=self.restoration.purged | removed)
+        unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(removed, key=str)]
+
+    def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
+        """The containers among `tags` that an operator chose to leave alone."""
+        return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
+
+    def _resume_attempt(
+        self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag], machines: Mapping[Tag, MachineName]
+    ) -> None:
+        """Advance the job to the attempt of an existing container.
+
+        The attempts in between count as lost. An attempt with a container that can still report its end stops this.
+        """
+        while (job := unit.apply_parent_order(tag.job_id)) is not None and _is_behind(job, tag):
+            queue = self._catalog.queues.get(job.spec.queue)
+            if queue is None or (job.status in ACTIVE and not present.isdisjoint(tags_under_way(job))):
+                return
+            if job.status in ACTIVE:
+                _lose(unit, job)
+            else:
+                _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
+
+    def on_committed(self, committed: Committed) -> None:
+        if committed.unit.unknown_containers is not None:
+            self._log_unknown(committed.unit.unknown_containers)
+        if committed.unit.restoration is not None:
+            self.restoration = committed.unit.restoration
+
+    def _log_unknown(self, unknown: frozenset[Tag]) -> None:
+        for tag in sorted(unknown - (self.unknown_containers or frozenset()), key=str):
+            log.warning("container %s has no job in the restored data; it is not removed", tag)
+        self.unknown_containers = unknown
+
+
+def _is_behind(job: Job, tag: Tag) -> bool:
+    now_at = len(job.attempts) if job.attempt is None else job.attempt.number
+    return job.status in QUEUED | ACTIVE and now_at < tag.attempt
+
+
+def _should_run(job: Job, tag: Tag) -> bool:
+    """Whether the container should run and has no stop order."""
+    if tag not in tags_running(job):
+        return False
+    return job.stop is None and not container_with_key(job, tag.container_key).stop_ordered
+
+
+def _lose(unit: UnitOfWork, job: Job) -> None:
+    """Report the first container of the current attempt as lost."""
+    tag = tags_under_way(job)[0]
+    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
+
+
+def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tuple[MachineName, ...]:
+    """The machine of each node of the attempt; that of `tag` for nodes without a started container."""
+    if tag not in machines:
+        return ()
+    own = {
+        other.node: machine
+        for other, machine in machines.items()
+        if (other.job_id, other.attempt) == (tag.job_id, tag.attempt)
+    }
+    return tuple(own.get(node, machines[tag]) for node in range(job.spec.nodes.count))
+
+
+def _place(unit: UnitOfWork, job: Job, environment: str, machines: tuple[MachineName, ...]) -> None:
+    """Place the job. Its container exists, so its dependencies had been met."""
+    if job.status is not Status.RUNNABLE:
+        unit.step(job.id, on.DependenciesMet())
+    if job.hold is not None:
+        unit.step(job.id, on.ReleaseRequested())
+    if job.unschedulable:
+        unit.step(job.id, on.FoundSchedulable())
+    unit.step(job.id, on.Placed(environment=environment, machines=machines))
+
+
+def _is_of_attempt_under_way(unit: UnitOfWork, tag: Tag) -> bool:
+    """Whether the container belongs to the current attempt.
+
+    It may belong to a task whose other containers must be attached first.
+    """
+    job = unit.get(tag.job_id)
+    return job is not None and job.attempt is not None and job.attempt.number == tag.attempt
+
+
+def _is_recorded_as_ended(unit: UnitOfWork, tag: Tag) -> bool:
+    """Whether the data contains the end of this attempt."""
+    job = unit.get(tag.job_id)
+    return job is not None and any(attempt.number == tag.attempt for attempt in job.attempts)
