@@ -18,7 +18,7 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients test-engines faults faults-night trainer demo bench mutants soak simulate fuzz million format clean
+.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TES
 	elif $(BIN)/python -m tests.kubernetes.bed available; then \
 		$(BIN)/python -m tests.kubernetes.bed run sh -c '$(ON_CLUSTER)'; \
 	else echo "no programs for a cluster: set BATCHQ_KUBERNETES_PROGRAMS or BATCHQ_TEST_KUBERNETES"; exit 1; fi
+
+use-on-kubernetes: develop engine ## The demo, and the real clients, with jobs on a cluster that this brings up. Minutes.
+	@.ci/clients
+	$(BIN)/python -m tests.kubernetes.bed run sh -c '$(BIN)/python -m tests.demo && $(BIN)/pytest -q -m clients tests/clients'
 
 test-clients: develop engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

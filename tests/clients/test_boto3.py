@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.kubernetes.service import service_kind
 from tests.service.waiting import reaches, register
 from tests.support.service import serving
 
@@ -13,7 +14,7 @@ REFUSED = {"describe_service_environments", "list_quota_shares", "list_service_j
 @pytest.fixture
 def server(tmp_path, docker_engine):
     """A server without resources of other clients."""
-    with serving(tmp_path / "data", "--stop-grace", "2") as service:
+    with serving(tmp_path / "data", "--stop-grace", "2", kind=service_kind()) as service:
         yield service
     service.remove_containers()
 

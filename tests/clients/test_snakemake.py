@@ -1,5 +1,6 @@
 """Snakemake with its aws-batch executor: workflow and results by way of S3, the rules as jobs that run Snakemake."""
 
+import os
 import socket
 import subprocess
 import time
@@ -11,6 +12,8 @@ import docker
 import pytest
 
 from tests.clients.client import BIN
+from tests.kubernetes.bed.__main__ import CONTROL_PLANE
+from tests.kubernetes.service import CLUSTER
 
 HASTE = ("--seconds-between-status-checks", "1", "--latency-wait", "1")
 WORKFLOW = """
@@ -27,10 +30,8 @@ rule fails:
 
 @pytest.fixture
 def storage(docker_engine):
-    """An S3 of moto's for a test, on Docker's bridge: the one address that both jobs and this machine know."""
-    with closing(docker.from_env()) as engine:
-        (bridge,) = engine.networks.get("bridge").attrs["IPAM"]["Config"]
-    host = bridge.get("Gateway") or str(next(ip_network(bridge["Subnet"]).hosts()))  # a restarted engine names none
+    """An S3 of moto's for a test, at the one address that both jobs and this machine know."""
+    host = CONTROL_PLANE if CLUSTER in os.environ else gateway_of_docker()
     with socket.socket() as probe:
         probe.bind((host, 0))
         port = probe.getsockname()[1]
@@ -41,6 +42,13 @@ def storage(docker_engine):
     finally:
         server.terminate()
         server.wait(10)
+
+
+def gateway_of_docker():
+    """The address of this machine on Docker's bridge."""
+    with closing(docker.from_env()) as engine:
+        (bridge,) = engine.networks.get("bridge").attrs["IPAM"]["Config"]
+    return bridge.get("Gateway") or str(next(ip_network(bridge["Subnet"]).hosts()))  # a restarted engine names none
 
 
 def bucket(url):

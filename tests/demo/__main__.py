@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.demo.jobs import ON_TERM, PLAYS, Play
+from tests.kubernetes.service import service_kind
 from tests.service.waiting import output, wait_for_output
 from tests.support.service import Service, serving
 
@@ -127,4 +128,4 @@ def flags(job: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(service_kind()))

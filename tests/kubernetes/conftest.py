@@ -6,7 +6,7 @@ The cluster is the context of BATCHQ_TEST_KUBERNETES, `FILE` or `FILE#CONTEXT`. 
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
@@ -18,6 +18,7 @@ from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.system.clock import SystemClock
+from tests.kubernetes.service import CLUSTER, remove
 from tests.support.clock import ShiftedClock
 from tests.support.containers import POLL_INTERVAL, until
 from tests.support.inline import InlineLogFiles, InlineStore
@@ -25,7 +26,6 @@ from tests.support.kubernetes import PlacedRuntime, kubernetes_runtime
 from tests.support.kubernetes_api import node
 from tests.support.world import World, running
 
-CLUSTER = "BATCHQ_TEST_KUBERNETES"
 REMOVAL = 300.0  # seconds for the removal of all pods, also by a kubelet that was killed
 TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
 WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
@@ -76,9 +76,7 @@ async def remove_all(runtime):
         found = await runtime.survey()
     except RuntimeUnknown:
         return True
-    for value in found:
-        with suppress(RuntimeUnknown):
-            await runtime.remove(value.tag)
+    await remove(runtime, found)
     return found != ()
 
 

@@ -35,7 +35,8 @@ PREFIX = "bqt"  # of network namespaces and cgroups
 NETWORK = "192.168.215"  # .10 the control plane, .11 and .12 the nodes
 NODES = (1, 2)
 ETCD = "http://127.0.0.1:23790"
-SERVER = f"https://{NETWORK}.10:16443"
+CONTROL_PLANE = f"{NETWORK}.10"
+SERVER = f"https://{CONTROL_PLANE}:16443"
 TOKEN = "bed-token"  # of a cluster that only this machine reaches
 PATIENCE = 120.0  # seconds
 SYSTEM_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "runc", "ip", "nsenter", "unshare", "openssl")
@@ -118,8 +119,8 @@ def read(path):
     """The reply of the API server to a request of this bed's user, made in its network; None: it does not answer."""
     program = (
         "import ssl, sys, urllib.request as u\n"
-        "it = u.Request(sys.argv[1], headers={'Authorization': 'Bearer ' + sys.argv[2]})\n"
-        "print(u.urlopen(it, timeout=5, context=ssl._create_unverified_context()).read().decode())"
+        "asked = u.Request(sys.argv[1], headers={'Authorization': 'Bearer ' + sys.argv[2]})\n"
+        "print(u.urlopen(asked, timeout=5, context=ssl._create_unverified_context()).read().decode())"
     )
     command = ["nsenter", f"--net=/run/netns/{namespace(0)}", "--", sys.executable, "-c", program]
     done = subprocess.run([*command, f"{SERVER}{path}", TOKEN], check=False, capture_output=True, text=True)
@@ -192,7 +193,7 @@ def start_api_server(programs):
         programs / "kube-apiserver",
         f"--etcd-servers={ETCD}",
         "--bind-address=0.0.0.0",
-        f"--advertise-address={NETWORK}.10",
+        f"--advertise-address={CONTROL_PLANE}",
         "--secure-port=16443",
         "--cert-dir=certs",
         "--token-auth-file=tokens",
@@ -229,12 +230,30 @@ def restart(name):
 
 def kill_on_nodes(program):
     """Kill the containerd or the kubelet of each node, as a crash does. The node starts it again."""
+    for pid in processes_on_nodes(program):
+        os.kill(pid, signal.SIGKILL)
+
+
+def processes_on_nodes(program):
+    """The processes of a program, `containerd` or `kubelet`, on all nodes."""
     for index in NODES:
         own = {"containerd": f"{STATE}/bed-n{index}/containerd.toml", "kubelet": f"--hostname-override=bed-n{index}"}
         for process in Path("/proc").glob("[0-9]*"):
             arguments = command_of(process.name).split("\0")
             if Path(arguments[0]).name == program and own[program] in arguments:
-                os.kill(int(process.name), signal.SIGKILL)
+                yield int(process.name)
+
+
+def load_image(name):
+    """Copy an image of this machine's Docker engine to each node."""
+    archive = STATE / "images" / "loaded.tar"
+    call("docker", "save", "--output", archive, name)
+    try:
+        for pid in processes_on_nodes("containerd"):
+            inside = ("nsenter", f"--target={pid}", "--mount", "--pid", "--")
+            call(*inside, "ctr", "-a", "/run/containerd/containerd.sock", "-n", "k8s.io", "images", "import", archive)
+    finally:
+        archive.unlink()
 
 
 def is_old(programs):
