@@ -2,6 +2,7 @@
 
 from calendar import monthrange
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import date, timedelta
 from decimal import Decimal
 
@@ -12,8 +13,8 @@ from batchq.api.console.pages import Page, PageTable
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Permission
-from batchq.domain.budgets import BudgetScope
+from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.budgets import Budget, BudgetScope
 from batchq.domain.cost import rounded
 from batchq.domain.enums import BudgetPeriod, CostGroup
 from batchq.engine.budgets import BudgetStatus
@@ -40,22 +41,32 @@ class BudgetRow(Struct, frozen=True, kw_only=True):
     """A budget with what is spent of it."""
 
     status: BudgetStatus
-    #: The cost of the month with the lines of the budget; None: not a monthly budget of a queue.
-    picture: Markup | None
+    picture: Markup
 
 
 @pages.get("/cost", Permission.SELF)
 async def cost_page(parts: Parts, visit: Call[None]) -> Page:
     today = parts.clock.now().date()
     costs = await parts.costs.by_day(CostGroup.QUEUE, days=DAYS, caller=visit.caller)
-    budgets = parts.budgets.list(caller=visit.caller) if visit.caller.has(Permission.ACCOUNTS) else ()
+    budgets = await _budget_rows(parts, costs, today, visit.caller) if visit.caller.has(Permission.ACCOUNTS) else ()
     values = {
         "pictures": cost_pictures(costs, today),
-        "budgets": [BudgetRow(status=status, picture=budget_picture(status, costs, today)) for status in budgets],
+        "budgets": budgets,
         "days": DAYS,
         "rounded": rounded,
     }
     return Page(template="cost.html", title="Cost", values=values)
+
+
+async def _budget_rows(parts: Parts, by_queue: Sequence[DayCost], today: date, caller: Caller) -> Sequence[BudgetRow]:
+    statuses, by_account = parts.budgets.list(caller=caller), tuple[DayCost, ...]()
+    if any(status.budget.key.scope is BudgetScope.ACCOUNT for status in statuses):
+        by_account = await parts.costs.by_day(CostGroup.ACCOUNT, days=DAYS, caller=caller)
+    rows = []
+    for status in statuses:
+        days = cost_by_day(status.budget, by_queue, by_account, parts.budgets.accounts_of(status.budget.key))
+        rows.append(BudgetRow(status=status, picture=budget_picture(status, days, today)))
+    return rows
 
 
 def cost_pictures(costs: Iterable[DayCost], today: date) -> list[CostPicture]:
@@ -66,19 +77,33 @@ def cost_pictures(costs: Iterable[DayCost], today: date) -> list[CostPicture]:
     return [_picture(currency, found, today) for currency, found in sorted(by_currency.items())]
 
 
-def budget_picture(status: BudgetStatus, costs: Iterable[DayCost], today: date) -> Markup | None:
-    """The cost of the present month until each day, with a line for each limit, for a monthly budget of a queue."""
-    budget = status.budget
-    if budget.key.scope is not BudgetScope.QUEUE or budget.period is not BudgetPeriod.MONTH:
-        return None
-    sums: dict[int, Decimal] = {}
-    for cost in costs:
-        if (cost.name, cost.currency) == (budget.key.name, budget.currency) and cost.day >= today.replace(day=1):
-            sums[cost.day.day] = sums.get(cost.day.day, Decimal()) + cost.total
-    length, total, points = monthrange(today.year, today.month)[1], Decimal(), list[tuple[float, float | None]]()
-    for day in range(1, length + 1):
-        total += sums.get(day, Decimal())
-        points.append((day - 1, float(total) if day <= today.day else None))
+def cost_by_day(
+    budget: Budget, by_queue: Iterable[DayCost], by_account: Iterable[DayCost], accounts: AbstractSet[str] | None
+) -> dict[date, Decimal]:
+    """What the jobs that the budget counts cost on each day. `accounts`: those of an account's budget; None: all."""
+    is_of_queue = budget.key.scope is BudgetScope.QUEUE
+    days: dict[date, Decimal] = {}
+    for cost in by_queue if is_of_queue else by_account:
+        counts = cost.name == budget.key.name if is_of_queue else accounts is None or cost.name in accounts
+        if counts and cost.currency == budget.currency:
+            days[cost.day] = days.get(cost.day, Decimal()) + cost.total
+    return days
+
+
+def budget_picture(status: BudgetStatus, costs: Mapping[date, Decimal], today: date) -> Markup:
+    """What was spent until each day, with a line for each limit: in the present month, or in the last days.
+
+    `costs`: of each day, from `cost_by_day`.
+    """
+    budget, is_monthly = status.budget, status.budget.period is BudgetPeriod.MONTH
+    length = monthrange(today.year, today.month)[1] if is_monthly else DAYS
+    first = today.replace(day=1) if is_monthly else today - timedelta(days=DAYS - 1)
+    days = [first + timedelta(days=number) for number in range(length)]
+    total = Decimal() if is_monthly else max(status.spent - sum(costs.values()), Decimal())
+    points = list[tuple[float, float | None]]()
+    for at, day in enumerate(days):
+        total += costs.get(day, Decimal())
+        points.append((at, float(total) if day <= today else None))
     limits = {"soft limit": ("SOFT", budget.soft), "hard limit": ("HARD", budget.hard)}
     lines = [
         Series(
@@ -94,12 +119,12 @@ def budget_picture(status: BudgetStatus, costs: Iterable[DayCost], today: date) 
     most = max(total, *(limit for _, limit in limits.values() if limit is not None))
     high = most * HEADROOM or Decimal(1)
     picture = Plot(
-        label=f"Cost of queue {budget.key.name} in this month, added up",
+        label=f"Cost of {budget.key}, added up, {'in this month' if is_monthly else f'last {DAYS} days'}",
         series=[spent, *lines],
         x=(0, length),
         y=(0, float(high)),
         y_texts=(_amount(high, budget.currency), "0"),
-        x_texts=(f"{today:%Y-%m}-01", f"{today:%Y-%m}-{length}"),
+        x_texts=(f"{days[0]}", f"{days[-1]}" if is_monthly else "today"),
     )
     return plot(picture)
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller, Directory, UserName
 from batchq.domain.access.permissions import may_see_account
-from batchq.domain.budgets import Budget, BudgetKey, BudgetScope, check_limits, month_of
+from batchq.domain.budgets import Budget, BudgetKey, BudgetScope, check_limits, covered_by, month_of
 from batchq.domain.cost import ZERO, Amounts, Cost, byte_hours, cost_between, cost_of
 from batchq.domain.enums import ACTIVE, BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, QueueName, node_of
@@ -250,6 +250,10 @@ class BudgetService:
     def list(self, *, caller: Caller) -> tuple[BudgetStatus, ...]:
         """The budgets by scope and name: all for operators and admins, those of their accounts for coordinators."""
         return tuple(status for status in self._engine.budget_statuses() if _is_visible(status.budget.key, caller))
+
+    def accounts_of(self, key: BudgetKey) -> frozenset[AccountName] | None:
+        """The accounts whose jobs a budget counts; None: all, or the jobs of a queue."""
+        return covered_by(key, self._directory().below(AccountName(key.name)))
 
     async def set(
         self, key: BudgetKey, *, soft: Decimal | None, hard: Decimal | None, period: BudgetPeriod, caller: Caller

@@ -4,7 +4,7 @@ import re
 from datetime import date, timedelta
 from decimal import Decimal
 
-from batchq.api.console.cost_page import budget_picture, cost_pictures
+from batchq.api.console.cost_page import budget_picture, cost_by_day, cost_pictures
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.enums import BudgetPeriod
 from batchq.engine.budgets import BudgetStatus
@@ -46,17 +46,30 @@ def test_the_cheapest_queues_are_added_up_and_currencies_are_apart():
 
 
 def test_a_monthly_budget_is_a_line_over_the_cost_of_the_month():
-    costs = [cost(20, "gpu", 99), cost(9, "gpu", 15), cost(0, "gpu", 5), cost(0, "cpu", 7)]
+    costs = [cost(20, "gpu", 99), cost(9, "gpu", 15), cost(0, "gpu", 5), cost(0, "cpu", 7), cost(0, "gpu", 2, "USD")]
+    days = cost_by_day(status().budget, costs, (), None)
 
-    picture = budget_picture(status(), costs, TODAY)
+    picture = budget_picture(status(), days, TODAY)
 
     assert "spent: 20.00 EUR</li>" in picture
     (area,) = re.findall(r'class="area [^"]*" d="([^"]*)"', picture)
     assert area.startswith("M0 64.3V64.3H300V52.4H333.3L")  # 15 and 20 of an axis of 42, until today
     lines = re.findall(r'class="line shape-(\w+)" d="M0 ([\d.]+)', picture)
     assert lines == [("SOFT", "28.6"), ("HARD", "4.8")]
-    assert budget_picture(status(scope=BudgetScope.ACCOUNT), costs, TODAY) is None
-    assert budget_picture(status(period=BudgetPeriod.WHOLE), costs, TODAY) is None
+
+
+def test_a_budget_of_an_account_counts_the_accounts_below_it_and_what_was_spent_before():
+    whole = status(scope=BudgetScope.ACCOUNT, period=BudgetPeriod.WHOLE)
+    costs = [cost(30, "gpu", 1), cost(0, "below", 2), cost(0, "other", 9)]
+    days = cost_by_day(whole.budget, (), costs, {"gpu", "below"})
+
+    picture = budget_picture(whole, days, TODAY)
+
+    assert days == {TODAY - timedelta(days=30): 1, TODAY: 2}
+    assert cost_by_day(whole.budget, (), costs, None)[TODAY] == 11
+    assert "spent: 20.00 EUR</li>" in picture
+    (area,) = re.findall(r'class="area [^"]*" d="([^"]*)"', picture)
+    assert area.startswith("M0 57.1V57.1H967.7V52.4H1000L")  # 18 until yesterday, of an axis of 42
 
 
 async def test_the_page_has_the_cost_of_jobs_and_the_budgets(tmp_path):
@@ -65,8 +78,10 @@ async def test_the_page_has_the_cost_of_jobs_and_the_budgets(tmp_path):
     async with console_of(tmp_path / "data", prices=prices) as browser:
         assert "No job that you may see has cost anything" in (await browser.open("/ui/cost")).text
         await browser.call("batchq/setbudget", {"jobQueue": "default", "hard": 1e9, "period": "MONTH"})
+        await browser.call("batchq/setbudget", {"account": "root", "hard": 9e8})
         await browser.run(script=None, until="SUCCEEDED")
         page = await browser.open("/ui/cost")
 
     assert "Cost by day and queue in EUR" in page.text
     assert re.search(r"queue default, each month .* hard limit: 1,000,000,000.00 EUR", page.text)
+    assert re.search(r"account root spent: .* hard limit: 900,000,000.00 EUR", page.text)
