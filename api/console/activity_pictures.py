@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -13,9 +14,10 @@ from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.api.console.strip import StripCell, strip
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.domain.activity import Activity, ActivityBucket, ActivityLoad
+from batchq.domain.activity import BILLION, Activity, ActivityBucket, ActivityLoad
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
+from batchq.domain.cost import rounded
 from batchq.domain.ids import QueueName
 from batchq.domain.use import MIB, NOT_MEASURED
 from batchq.domain.wording import average_words, bytes_words, duration_words
@@ -54,6 +56,14 @@ MEMORY = (
     Kind("used", "RUNNING", PlotMark.LINE, lambda bucket: _used(bucket, "used_mib", 1)),
     Kind("limit", "LIMIT", PlotMark.LINE, lambda bucket: (bucket.capacity and bucket.capacity.memory_mib) or None),
 )
+COST = (
+    Kind(
+        "running jobs",
+        "USED",
+        PlotMark.AREA,
+        lambda bucket: None if bucket.load is None else bucket.load.hourly_cost / BILLION,
+    ),
+)
 ENDS = (
     Kind("succeeded", "SUCCEEDED", PlotMark.BARS, lambda bucket: bucket.ends.succeeded),
     Kind("failed", "FAILED", PlotMark.BARS, lambda bucket: bucket.ends.failed),
@@ -71,6 +81,8 @@ class Pictures(Struct, frozen=True, kw_only=True):
     load: Markup
     vcpus: Markup
     memory: Markup
+    #: None: no job with a price ran.
+    cost: Markup | None
     ends: Markup
     waits: Markup
     failures: Markup
@@ -124,6 +136,7 @@ def pictures(activity: Activity) -> Pictures:
         load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
         vcpus=_levels(activity, "vCPUs", VCPUS, average_words),
         memory=_levels(activity, "Memory", MEMORY if _has_memory_limit(activity) else MEMORY[:2], _memory_words),
+        cost=_levels(activity, "Cost an hour", COST, _cost_words(activity.currency)) if _has_cost(activity) else None,
         ends=_ends(activity),
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
         failures=_failures(activity),
@@ -169,6 +182,14 @@ def _used(bucket: ActivityBucket, figure: str, parts: int) -> float | None:
 def _has_memory_limit(activity: Activity) -> bool:
     """A compute environment has none."""
     return any(bucket.capacity is not None and bucket.capacity.memory_mib for bucket in activity.buckets)
+
+
+def _has_cost(activity: Activity) -> bool:
+    return any(bucket.load is not None and bucket.load.hourly_cost for bucket in activity.buckets)
+
+
+def _cost_words(currency: str | None) -> Unit:
+    return lambda amount: f"{rounded(Decimal(amount)):,} {currency}"
 
 
 def _memory_words(mib: float) -> str:

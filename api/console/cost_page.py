@@ -64,7 +64,7 @@ async def _budget_rows(parts: Parts, by_queue: Sequence[DayCost], today: date, c
         by_account = await parts.costs.by_day(CostGroup.ACCOUNT, days=DAYS, caller=caller)
     rows = []
     for status in statuses:
-        days = cost_by_day(status.budget, by_queue, by_account, parts.budgets.accounts_of(status.budget.key))
+        days = budget_days(status.budget, by_queue, by_account, parts.budgets.accounts_of(status.budget.key))
         rows.append(BudgetRow(status=status, picture=budget_picture(status, days, today)))
     return rows
 
@@ -77,7 +77,7 @@ def cost_pictures(costs: Iterable[DayCost], today: date) -> list[CostPicture]:
     return [_picture(currency, found, today) for currency, found in sorted(by_currency.items())]
 
 
-def cost_by_day(
+def budget_days(
     budget: Budget, by_queue: Iterable[DayCost], by_account: Iterable[DayCost], accounts: AbstractSet[str] | None
 ) -> dict[date, Decimal]:
     """What the jobs that the budget counts cost on each day. `accounts`: those of an account's budget; None: all."""
@@ -93,7 +93,7 @@ def cost_by_day(
 def budget_picture(status: BudgetStatus, costs: Mapping[date, Decimal], today: date) -> Markup:
     """What was spent until each day, with a line for each limit: in the present month, or in the last days.
 
-    `costs`: of each day, from `cost_by_day`.
+    `costs`: of each day, from `budget_days`.
     """
     budget, is_monthly = status.budget, status.budget.period is BudgetPeriod.MONTH
     length = monthrange(today.year, today.month)[1] if is_monthly else DAYS

@@ -10,7 +10,7 @@ from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
-from batchq.domain.activity import ActivityBucket
+from batchq.domain.activity import BILLION, ActivityBucket
 from batchq.domain.ids import QueueName
 from batchq.domain.times import milliseconds
 from batchq.ports.responses.activity import ActivityBucketResponse, ActivityLimits, ActivityResponse, WaitResponse
@@ -41,6 +41,7 @@ async def get_activity(parts: Parts, call: Call[GetActivityRequest]) -> Activity
         first=milliseconds(found.first),
         bucket_seconds=found.width // timedelta(seconds=1),
         buckets=tuple(map(_bucket, found.buckets)),
+        currency=found.currency,
     )
 
 
@@ -57,6 +58,7 @@ def _bucket(bucket: ActivityBucket) -> ActivityBucketResponse:
         measured_jobs=load.measured if load is not None and load.measured else None,
         used_vcpus=load.used_millicpus / 1000 if load is not None and load.measured else None,
         used_memory_mib=load.used_mib if load is not None and load.measured else None,
+        cost_per_hour=None if load is None or not load.hourly_cost else load.hourly_cost / BILLION,
         limits=None
         if limits is None
         else ActivityLimits(vcpus=limits.millicpus / 1000, memory_mib=limits.memory_mib, gpus=limits.gpus),

@@ -69,6 +69,9 @@ def activity_lines(activity: ActivityResponse) -> list[str]:
         *_level_line(activity, "vCPUs used", lambda bucket: bucket.used_vcpus),
         *_level_line(activity, "MiB requested", lambda bucket: bucket.memory_mib if has_use else None),
         *_level_line(activity, "MiB used", lambda bucket: bucket.used_memory_mib),
+        *_level_line(
+            activity, f"{activity.currency} an hour", lambda bucket: bucket.cost_per_hour, words="{:,.2f}".format
+        ),
         _count_line(activity, "succeeded", lambda bucket: bucket.succeeded),
         _count_line(activity, "failed", lambda bucket: bucket.failed),
         _count_line(activity, "stopped", lambda bucket: bucket.stopped),
@@ -87,12 +90,19 @@ def _height(value: float, most: float) -> int:
     return min(steps, ceil(value * steps / most)) if value else 0
 
 
-def _level_line(activity: ActivityResponse, name: str, figure: Figure, *, of: str = "") -> list[str]:
+def _level_line(
+    activity: ActivityResponse,
+    name: str,
+    figure: Figure,
+    *,
+    of: str = "",
+    words: Callable[[float], str] = average_words,
+) -> list[str]:
     known = [value for bucket in activity.buckets if (value := figure(bucket)) is not None]
     if not known:
         return []
     parts = _parts(activity, figure, lambda values: sum(values) / len(values))
-    return [f"{name:<16} {sparkline(parts)}  now {average_words(known[-1])}, at most {average_words(max(known))}{of}"]
+    return [f"{name:<16} {sparkline(parts)}  now {words(known[-1])}, at most {words(max(known))}{of}"]
 
 
 def _count_line(activity: ActivityResponse, name: str, figure: Figure) -> str:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from batchq.domain.access.accounts import AccountName, UserName
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
+from batchq.domain.cost import hourly
 from batchq.domain.enums import ACTIVE
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
@@ -24,6 +25,7 @@ from batchq.domain.job_counts import JobGroup
 from batchq.domain.times import EPOCH
 
 SAMPLE_INTERVAL = 30.0  # seconds between two samples
+BILLION = 10**9
 FINE, COARSE = timedelta(minutes=5), timedelta(hours=1)  # the widths of buckets
 #: How long buckets are kept, by their width. A picture of a day or of 30 days has a part of a bucket at each end.
 KEPT: Mapping[timedelta, timedelta] = {FINE: timedelta(hours=25), COARSE: timedelta(days=31)}
@@ -64,6 +66,8 @@ class ActivityLoad(Struct, frozen=True, kw_only=True):
     used_millicpus: float = 0
     #: MiB without page cache.
     used_mib: float = 0
+    #: What the active jobs cost in an hour, in billionths of the server's currency. Other currencies do not count.
+    hourly_cost: float = 0
 
 
 class JobUse(NamedTuple):
@@ -128,6 +132,8 @@ class Activity(Struct, frozen=True, kw_only=True):
     width: timedelta
     #: By time. Buckets in which no server ran are left out.
     buckets: tuple[ActivityBucket, ...]
+    #: Of `ActivityLoad.hourly_cost`; None: the server has no prices.
+    currency: str | None = None
 
     def slots(self) -> list[ActivityBucket | None]:
         """A bucket, or None for a time in which no server ran, for each width from `first` until `at`."""
@@ -142,9 +148,9 @@ def bucket_of(at: datetime, width: timedelta) -> datetime:
 
 
 def loads_of(
-    counts: Mapping[JobGroup, int], active: Iterable[Job], used: Mapping[JobId, JobUse]
+    counts: Mapping[JobGroup, int], active: Iterable[Job], used: Mapping[JobId, JobUse], *, currency: str | None
 ) -> Mapping[ActivityKey, ActivityLoad]:
-    """The load of unfinished jobs. `active`: the jobs that are STARTING or RUNNING."""
+    """The load of unfinished jobs. `active`: the jobs that are STARTING or RUNNING. `currency`: None: without cost."""
     running, waiting = Counter[ActivityKey](), Counter[ActivityKey]()
     for group, count in counts.items():
         if not group.array:
@@ -154,22 +160,26 @@ def loads_of(
     for job in active:
         by_key[ActivityKey(job.spec.queue, job.spec.owner.account, job.spec.owner.user)].append(job)
     return {
-        key: replace(_load(by_key.get(key, ()), used), running=running[key], waiting=waiting[key])
+        key: replace(_load(by_key.get(key, ()), used, currency), running=running[key], waiting=waiting[key])
         for key in {*running, *waiting, *by_key}
     }
 
 
-def environment_loads_of(active: Iterable[Job], used: Mapping[JobId, JobUse]) -> Mapping[EnvironmentName, ActivityLoad]:
+def environment_loads_of(
+    active: Iterable[Job], used: Mapping[JobId, JobUse], *, currency: str | None
+) -> Mapping[EnvironmentName, ActivityLoad]:
     """The load of active jobs by compute environment."""
     found: defaultdict[EnvironmentName, list[Job]] = defaultdict(list)
     for job in active:
         if job.attempt is not None:
             found[EnvironmentName(job.attempt.environment)].append(job)
-    return {name: _load(jobs, used) for name, jobs in found.items()}
+    return {name: _load(jobs, used, currency) for name, jobs in found.items()}
 
 
-def _load(active: Sequence[Job], used: Mapping[JobId, JobUse]) -> ActivityLoad:
+def _load(active: Sequence[Job], used: Mapping[JobId, JobUse], currency: str | None) -> ActivityLoad:
     uses = [used[job.id] for job in active if job.id in used]
+    priced = [(job.spec.prices, job.spec.resources) for job in active]
+    costs = [hourly(prices, held).total for prices, held in priced if prices and prices.currency == currency]
     return ActivityLoad(
         running=len(active),
         millicpus=sum(job.spec.resources.millicpus for job in active),
@@ -178,6 +188,7 @@ def _load(active: Sequence[Job], used: Mapping[JobId, JobUse]) -> ActivityLoad:
         measured=len(uses),
         used_millicpus=sum(use.millicpus for use in uses),
         used_mib=sum(use.memory_mib for use in uses),
+        hourly_cost=float(sum(costs) * BILLION),
     )
 
 

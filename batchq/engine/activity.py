@@ -13,6 +13,7 @@ from batchq.domain.activity import SAMPLE_INTERVAL, ActivitySample, environment_
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.enums import State
+from batchq.domain.prices import Prices
 from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.engine.use_rates import UseRates
@@ -29,11 +30,15 @@ log = logging.getLogger(__name__)
 class ActivityRecorder:
     """Takes a sample at intervals."""
 
-    def __init__(self, *, engine: Engine, store: ActivityStore, catalog: CatalogView, clock: Clock) -> None:
+    def __init__(
+        self, *, engine: Engine, store: ActivityStore, catalog: CatalogView, clock: Clock, prices: Prices | None = None
+    ) -> None:
+        """`prices`: of new jobs; None: costs are not known."""
         self._engine = engine
         self._store = store
         self._catalog = catalog
         self._clock = clock
+        self._currency = None if prices is None else prices.currency
         self._rates = UseRates(engine.use)
 
     async def run(self) -> None:
@@ -65,9 +70,9 @@ class ActivityRecorder:
         used = self._rates.take(active, now)
         return ActivitySample(
             at=now,
-            loads=loads_of(self._engine.job_counts(), active, used),
+            loads=loads_of(self._engine.job_counts(), active, used, currency=self._currency),
             environments=environments,
-            environment_loads=environment_loads_of(active, used),
+            environment_loads=environment_loads_of(active, used, currency=self._currency),
             machines=self._machines(sum(environments.values())),
         )
 

@@ -226,7 +226,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         webhook_dispatcher=dispatcher,
         loop_watchdog=LoopWatchdog(clock),
         pruner=make_pruner(settings, engine, store=store, archive=stored, clock=clock),
-        activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock),
+        activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock, prices=prices),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
     )

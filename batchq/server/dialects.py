@@ -94,7 +94,7 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         catalog=server.catalog,
         search=server.job_search,
         named=named,
-        overviews=OverviewService(engine=engine, store=server.store, catalog=server.catalog, clock=clock),
+        overviews=make_overviews(server),
         explanations=server.explanations,
         bulk_stops=server.bulk_stops,
         checkpoints=server.checkpoints,
@@ -121,6 +121,16 @@ def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, key
         keys=keys,
         batch_calls=batch.InProcessCalls,
         states=make_states(server, events),
+    )
+
+
+def make_overviews(server: ServerParts) -> OverviewService:
+    return OverviewService(
+        engine=server.engine,
+        store=server.store,
+        catalog=server.catalog,
+        clock=server.clock,
+        currency=server.budgets.currency,
     )
 
 

@@ -21,10 +21,14 @@ MAX_HOURS = 30 * DAY_HOURS
 class ActivityService:
     """Reads buckets of activity. Only jobs that are visible to the caller are counted."""
 
-    def __init__(self, *, store: ActivityStore, catalog: CatalogService, clock: Clock) -> None:
+    def __init__(
+        self, *, store: ActivityStore, catalog: CatalogService, clock: Clock, currency: str | None = None
+    ) -> None:
+        """`currency`: of the server's prices; None without prices."""
         self._store = store
         self._catalog = catalog
         self._clock = clock
+        self._currency = currency
 
     async def activity(self, queue: QueueName | None, *, hours: int = DAY_HOURS, caller: Caller) -> Activity:
         """The last `hours`, at most MAX_HOURS: buckets of 5 minutes for at most a day, and otherwise of an hour.
@@ -36,7 +40,7 @@ class ActivityService:
             raise NotFound(f"JobQueue {queue} not found.")
         queues = known.values() if queue is None else (known[queue],)
         query = self._query(hours, queues, caller)
-        return _activity(query, await self._store.activity(query))
+        return self._activity(query, await self._store.activity(query))
 
     async def environments(self, names: Collection[EnvironmentName], *, caller: Caller) -> Mapping[str, Activity]:
         """The last day of compute environments: active jobs of all owners, so only for callers who see all jobs.
@@ -61,7 +65,7 @@ class ActivityService:
                 for bucket in found.get(name, ())
                 if bucket.load is not None
             )
-            activities[str(name)] = _activity(query, tuple(buckets))
+            activities[str(name)] = self._activity(query, tuple(buckets))
         return activities
 
     def _query(self, hours: int, queues: Iterable[JobQueue], caller: Caller) -> ActivityQuery:
@@ -75,6 +79,5 @@ class ActivityService:
             visibility=caller.visibility,
         )
 
-
-def _activity(query: ActivityQuery, buckets: tuple[ActivityBucket, ...]) -> Activity:
-    return Activity(at=query.last, first=query.first, width=query.width, buckets=buckets)
+    def _activity(self, query: ActivityQuery, buckets: tuple[ActivityBucket, ...]) -> Activity:
+        return Activity(at=query.last, first=query.first, width=query.width, buckets=buckets, currency=self._currency)

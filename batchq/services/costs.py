@@ -251,6 +251,11 @@ class BudgetService:
         """The budgets by scope and name: all for operators and admins, those of their accounts for coordinators."""
         return tuple(status for status in self._engine.budget_statuses() if _is_visible(status.budget.key, caller))
 
+    @property
+    def currency(self) -> str | None:
+        """Of the costs of new jobs; None: the server has no prices."""
+        return None if self._prices is None else self._prices.currency
+
     def accounts_of(self, key: BudgetKey) -> frozenset[AccountName] | None:
         """The accounts whose jobs a budget counts; None: all, or the jobs of a queue."""
         return covered_by(key, self._directory().below(AccountName(key.name)))

@@ -122,9 +122,18 @@ class OverviewReads(JobStore, ActivityStore, Protocol):
 class OverviewService:
     """Reads the overview from memory, the catalog and the store."""
 
-    def __init__(self, *, engine: Engine, store: OverviewReads, catalog: CatalogService, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        store: OverviewReads,
+        catalog: CatalogService,
+        clock: Clock,
+        currency: str | None = None,
+    ) -> None:
+        """`currency`: of the server's prices; None without prices."""
         #: Reads the activity over time.
-        self.activity = ActivityService(store=store, catalog=catalog, clock=clock)
+        self.activity = ActivityService(store=store, catalog=catalog, clock=clock, currency=currency)
         self._engine = engine
         self._store = store
         self._catalog = catalog

@@ -32,7 +32,7 @@ MAX_KEYS = 200  # rows of a bucket; the jobs of further owners are added up by q
 MAX_ENTRIES = 5000  # of the history, that one page of events reads
 MAX_DELETED = 24  # buckets that one transaction deletes
 
-_LOADS = ("running", "waiting", "millicpus", "memory_mib", "gpus", "measured", "used_millicpus", "used_mib")
+_LOADS = ActivityLoad.__struct_fields__
 #: Of an environment, in which no job waits.
 _PLACED = tuple(name for name in _LOADS if name != "waiting")
 _ENDS: Mapping[EndedAs, str] = {outcome: outcome.lower() for outcome in EndedAs}

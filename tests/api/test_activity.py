@@ -24,7 +24,14 @@ async def recorded(default_queue, server):
         at=at,
         loads={
             KEY: ActivityLoad(
-                running=3, waiting=4, millicpus=2500, memory_mib=512, measured=1, used_millicpus=800, used_mib=100
+                running=3,
+                waiting=4,
+                millicpus=2500,
+                memory_mib=512,
+                measured=1,
+                used_millicpus=800,
+                used_mib=100,
+                hourly_cost=25e7,
             )
         },
         environment_loads={},
@@ -55,6 +62,7 @@ async def test_a_bucket_has_averages_limits_and_what_ended(http, recorded):
         "measuredJobs": 1.0,
         "usedVcpus": 0.8,
         "usedMemoryMiB": 100.0,
+        "costPerHour": 0.25,
         "limits": {"vcpus": 8.0, "memoryMiB": 1024, "gpus": 1},
         "succeeded": 0,
         "failed": 2,

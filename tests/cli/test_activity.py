@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.cli.activity import ActivityReader, activity_lines, load_lines, sparkline
 from batchq.ports.responses.activity import ActivityBucketResponse, ActivityLimits, ActivityResponse, WaitResponse
@@ -65,6 +66,12 @@ def test_what_was_used_is_shown_beside_the_request_where_it_was_measured():
         "MiB requested     █  now 512, at most 512",
         "MiB used          █  now 100, at most 100",
     ]
+
+
+def test_the_cost_an_hour_is_shown_where_jobs_had_prices():
+    priced = replace(activity(bucket(0, 1.0, cost_per_hour=0.25), slots=1), currency="EUR")
+
+    assert "EUR an hour      █  now 0.25, at most 0.25" in activity_lines(priced)
 
 
 def test_large_numbers_are_written_out():

@@ -4,7 +4,7 @@ import re
 from datetime import date, timedelta
 from decimal import Decimal
 
-from batchq.api.console.cost_page import budget_picture, cost_by_day, cost_pictures
+from batchq.api.console.cost_page import budget_picture, budget_days, cost_pictures
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.enums import BudgetPeriod
 from batchq.engine.budgets import BudgetStatus
@@ -47,7 +47,7 @@ def test_the_cheapest_queues_are_added_up_and_currencies_are_apart():
 
 def test_a_monthly_budget_is_a_line_over_the_cost_of_the_month():
     costs = [cost(20, "gpu", 99), cost(9, "gpu", 15), cost(0, "gpu", 5), cost(0, "cpu", 7), cost(0, "gpu", 2, "USD")]
-    days = cost_by_day(status().budget, costs, (), None)
+    days = budget_days(status().budget, costs, (), None)
 
     picture = budget_picture(status(), days, TODAY)
 
@@ -61,12 +61,12 @@ def test_a_monthly_budget_is_a_line_over_the_cost_of_the_month():
 def test_a_budget_of_an_account_counts_the_accounts_below_it_and_what_was_spent_before():
     whole = status(scope=BudgetScope.ACCOUNT, period=BudgetPeriod.WHOLE)
     costs = [cost(30, "gpu", 1), cost(0, "below", 2), cost(0, "other", 9)]
-    days = cost_by_day(whole.budget, (), costs, {"gpu", "below"})
+    days = budget_days(whole.budget, (), costs, {"gpu", "below"})
 
     picture = budget_picture(whole, days, TODAY)
 
     assert days == {TODAY - timedelta(days=30): 1, TODAY: 2}
-    assert cost_by_day(whole.budget, (), costs, None)[TODAY] == 11
+    assert budget_days(whole.budget, (), costs, None)[TODAY] == 11
     assert "spent: 20.00 EUR</li>" in picture
     (area,) = re.findall(r'class="area [^"]*" d="([^"]*)"', picture)
     assert area.startswith("M0 57.1V57.1H967.7V52.4H1000L")  # 18 until yesterday, of an axis of 42

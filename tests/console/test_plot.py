@@ -165,6 +165,14 @@ def test_what_was_used_is_a_line_beside_the_request_and_not_measured_is_not_zero
     assert path(unmeasured.vcpus, "line")[0] == ""
 
 
+def test_the_cost_an_hour_is_drawn_where_jobs_had_prices():
+    load = ActivityLoad(running=2, hourly_cost=1.5e9)
+    found = pictures(replace(activity([replace(bucket(SLOTS - 1), load=load)]), currency="EUR"))
+
+    assert "running jobs: 1.50 EUR now, at most 1.50 EUR</li>" in found.cost
+    assert pictures(activity([bucket(SLOTS - 1, running=4)])).cost is None
+
+
 def test_waits_are_drawn_where_attempts_began():
     waits = (0, 0, 0, 0, 8, *[0] * 10)
     found = pictures(activity([bucket(SLOTS - 1, waits=waits)]))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from batchq.domain import budgets
+from batchq.domain.activity import environment_loads_of
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.cost import (
     Amounts,
@@ -48,6 +49,17 @@ def test_an_hour_costs_the_reserved_vcpus_memory_and_gpus():
     amounts = hourly(PRICES, resources(millicpus=2500, memory_mib=2048, gpus=3))
 
     assert amounts == Amounts(gpu=Decimal(6), compute=Decimal("0.1") + Decimal("0.01"))
+
+
+def test_running_jobs_with_prices_in_the_currency_of_the_server_have_a_cost_an_hour():
+    priced = job(attempt=attempt(environment="local"), millicpus=1000, memory_mib=1024)
+    priced = replace(priced, spec=replace(priced.spec, prices=PRICES))
+    dollars = replace(priced, spec=replace(priced.spec, prices=replace(PRICES, currency="USD")))
+
+    found = environment_loads_of([priced, dollars, replace(priced, spec=job().spec)], {}, currency="EUR")
+
+    assert (found["local"].running, found["local"].hourly_cost) == (3, 45e6)
+    assert environment_loads_of([priced], {}, currency=None)["local"].hourly_cost == 0
 
 
 def test_a_time_limit_has_the_cost_of_its_whole_time():

@@ -228,7 +228,15 @@ async def test_a_failed_write_adds_nothing(store):
 
 async def test_a_bucket_has_the_average_use_of_measured_jobs_by_owner_and_environment(store):
     for minute, used in enumerate((500, 1500)):
-        load = ActivityLoad(running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=used, used_mib=32)
+        load = ActivityLoad(
+            running=2,
+            millicpus=4000,
+            memory_mib=64,
+            measured=1,
+            used_millicpus=used,
+            used_mib=32,
+            hourly_cost=used * 10**9,
+        )
         taken = replace(sample(NOON + minute * MINUTE, environments={"local": 8000}), loads={ADA: load})
         await store.record_activity(replace(taken, environment_loads={"local": load, "closed": load}), (), 0)
     query = ActivityQuery(
@@ -243,7 +251,9 @@ async def test_a_bucket_has_the_average_use_of_measured_jobs_by_owner_and_enviro
     (bucket,) = (await read(store, until=NOON + MINUTE)).buckets
     found = await store.environment_activity(query)
 
-    expected = ActivityLoad(running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=1000, used_mib=32)
+    expected = ActivityLoad(
+        running=2, millicpus=4000, memory_mib=64, measured=1, used_millicpus=1000, used_mib=32, hourly_cost=10**12
+    )
     assert bucket.load == expected
     assert {name: [each.load for each in buckets] for name, buckets in found.items()} == {
         "local": [expected],

@@ -36,6 +36,8 @@ class ActivityBucketResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     measured_jobs: float | None = None
     used_vcpus: float | None = None
     used_memory_mib: float | None = field(name="usedMemoryMiB", default=None)
+    #: What running jobs with prices cost in an hour, on average; absent without prices, and without such jobs.
+    cost_per_hour: float | None = None
     #: Absent while the container engine did not answer.
     limits: ActivityLimits | None = None
     #: Jobs that ended in the bucket.
@@ -48,7 +50,7 @@ class ActivityBucketResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
     wait: WaitResponse | None = None
 
 
-class ActivityResponse(Struct, frozen=True, kw_only=True, rename="camel"):
+class ActivityResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """The activity of the jobs that the caller sees. Children of arrays count, and arrays do not."""
 
     #: The time of the server, and the beginning of the first bucket, in milliseconds since 1970.
@@ -58,3 +60,5 @@ class ActivityResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     bucket_seconds: int
     #: By time. Buckets in which the server did not run are absent.
     buckets: tuple[ActivityBucketResponse, ...]
+    #: Of `costPerHour`; absent if the server has no prices.
+    currency: str | None = None

@@ -323,6 +323,7 @@ CREATE TABLE capacity_buckets (
     measured INTEGER NOT NULL,
     used_millicpus INTEGER NOT NULL,
     used_mib INTEGER NOT NULL,
+    hourly_cost INTEGER NOT NULL,
     PRIMARY KEY (width, began_at, environment)
 ) WITHOUT ROWID;
 
@@ -334,7 +335,7 @@ CREATE TABLE activity_buckets (
     queue TEXT NOT NULL,
     account TEXT NOT NULL,
     owner TEXT NOT NULL,
-    running INTEGER NOT NULL, -- the sum over the samples of the bucket, as the seven columns below
+    running INTEGER NOT NULL, -- the sum over the samples of the bucket, as the eight columns below
     waiting INTEGER NOT NULL,
     millicpus INTEGER NOT NULL, -- requested by running jobs
     memory_mib INTEGER NOT NULL,
@@ -342,6 +343,7 @@ CREATE TABLE activity_buckets (
     measured INTEGER NOT NULL, -- the running jobs whose use was measured; the two columns below are their use
     used_millicpus INTEGER NOT NULL,
     used_mib INTEGER NOT NULL,
+    hourly_cost INTEGER NOT NULL, -- of running jobs, in billionths of the server's currency
     succeeded INTEGER NOT NULL, -- how many jobs ended
     failed INTEGER NOT NULL, -- by themselves
     stopped INTEGER NOT NULL, -- cancelled or terminated

@@ -15,6 +15,7 @@ CREATE TABLE activity_buckets (
     measured INTEGER NOT NULL,
     used_millicpus INTEGER NOT NULL,
     used_mib INTEGER NOT NULL,
+    hourly_cost INTEGER NOT NULL,
     succeeded INTEGER NOT NULL,
     failed INTEGER NOT NULL,
     stopped INTEGER NOT NULL,
@@ -96,6 +97,7 @@ CREATE TABLE capacity_buckets (
     measured INTEGER NOT NULL,
     used_millicpus INTEGER NOT NULL,
     used_mib INTEGER NOT NULL,
+    hourly_cost INTEGER NOT NULL,
     PRIMARY KEY (width, began_at, environment)
 ) WITHOUT ROWID;
 CREATE TABLE catalog_resources (
