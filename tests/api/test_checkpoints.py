@@ -75,7 +75,7 @@ async def test_the_owner_lists_the_checkpoints_of_a_job(context):
     found = await context.service.list(job, caller=ADA)
     summary = await context.service.summary(job, caller=ADA)
 
-    assert {value.epoch for value in found} == {1, 2}
+    assert {checkpoint.epoch for checkpoint in found} == {1, 2}
     assert (summary.count, summary.size_bytes) == (2, 2)
     assert await context.service.get(job, found[0].id, caller=ADA) == found[0]
 

@@ -57,7 +57,7 @@ def test_only_loopback_at_both_ends_without_tls_is_local(peer, host, tls, local)
     ("peer", "tls", "confidential"),
     [
         *((text, False, True) for text in ("127.0.0.1", "::1", "::ffff:127.0.0.1")),
-        *((value, False, False) for value in ("172.17.0.2", "fe80::1%eth0", "::ffff:10.0.0.1", None)),
+        *((address, False, False) for address in ("172.17.0.2", "fe80::1%eth0", "::ffff:10.0.0.1", None)),
         ("10.0.0.1", True, True),
     ],
 )

@@ -89,7 +89,7 @@ async def test_requests_that_aws_accepts_are_accepted(accepted, described, membe
 REFUSED = [
     ({"consumableResourceName": None}, "consumableResourceName"),
     ({"totalQuantity": -1}, "between 0 and"),
-    *(({"totalQuantity": value}, "totalQuantity") for value in (MOST + 1, "1", 1.0)),
+    *(({"totalQuantity": quantity}, "totalQuantity") for quantity in (MOST + 1, "1", 1.0)),
     ({"resourceType": "RENEWABLE"}, "resourceType must be one of REPLENISHABLE, NON_REPLENISHABLE"),
     ({"resourceType": 1}, "resourceType"),
     ({"tags": {"": ""}}, "tags"),
@@ -124,7 +124,7 @@ BAD_UPDATES = [
     ({"consumableResource": ""}, "'consumableResource' is a required field"),
     ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
     ({"consumableResource": ARN + "job-queue/it"}, "not found"),
-    *(({"operation": value}, "'operation' is a required field") for value in (None, "")),
+    *(({"operation": operation}, "'operation' is a required field") for operation in (None, "")),
     *(({"operation": name}, "operation must be one of SET, ADD, REMOVE") for name in ("DOUBLE", "set")),
     ({"quantity": None}, "'quantity' is a required field"),
     ({"quantity": -1}, "between 0 and"),

@@ -98,7 +98,7 @@ async def test_deregistering_requires_a_revision(register, boto, definition):
 
 OTHERS = [{"jobDefinitionName": "it"}, {"status": "ACTIVE"}, {"maxResults": 1}, {"nextToken": "x"}]
 WRONG = [
-    *(({"jobDefinitions": ["it:1"]} | value, "cannot be used with other parameters") for value in OTHERS),
+    *(({"jobDefinitions": ["it:1"]} | other, "cannot be used with other parameters") for other in OTHERS),
     *(({"maxResults": number}, "maxResults") for number in (0, 101)),
     ({"jobDefinitions": ["it:1"] * 101}, "jobDefinitions"),
 ]

@@ -170,7 +170,7 @@ async def test_a_queue_lists_arrays_and_an_array_its_children(array, boto):
     assert (parent["jobId"], parent["arrayProperties"]["size"]) == (array, 3)
     assert "capacityUsage" not in parent
     assert [job["jobId"] for job in running["jobSummaryList"]] == [f"{array}:1"]
-    assert [value["arrayProperties"] for value in done["jobSummaryList"]] == [{"index": 0}]
+    assert [summary["arrayProperties"] for summary in done["jobSummaryList"]] == [{"index": 0}]
 
 
 @pytest.mark.parametrize("name", ["garbage", "5d1f6c1e-0000-4000-8000-000000000000", "arn:aws:batch:x"])
@@ -297,7 +297,7 @@ async def test_each_node_is_described_as_a_job(several, runs, boto):
     ids = [f"{job_id}#{n}" for n in (0, 1, 2, 4)] + [f"{ARN}job/{job_id}#3", f"{job_id}#03"]
     main, failed, several_, waiting = (await boto.describe_jobs(jobs=ids))["jobs"]
 
-    assert [value["nodeDetails"] for value in (main, failed)] == [
+    assert [job["nodeDetails"] for job in (main, failed)] == [
         {"nodeIndex": 0, "isMainNode": True},
         {"nodeIndex": 1, "isMainNode": False},
     ]
@@ -327,7 +327,7 @@ async def test_a_gang_lists_its_nodes(several, runs, boto, accepted):
         {"isMainNode": False, "numNodes": 4, "nodeIndex": 2},
         {"isMainNode": False, "numNodes": 4, "nodeIndex": 3},
     ]
-    assert [value["capacityUsage"][0]["quantity"] for value in running["jobSummaryList"]] == [1, 1.25, 1.25]
+    assert [summary["capacityUsage"][0]["quantity"] for summary in running["jobSummaryList"]] == [1, 1.25, 1.25]
     listed = await accepted("ListJobs", {"multiNodeJobId": job_id})
     assert repr(listed["jobSummaryList"][0]["capacityUsage"][0]["quantity"]) == "1"
     assert ".0" not in repr(await accepted("DescribeJobs", {"jobs": [f"{job_id}#0", job_id]}))
@@ -370,6 +370,6 @@ def test_a_job_without_a_stored_definition_has_its_images():
     of_node = job_detail(JobView(job=views.node_view(builders.job(nodes=gang), 1)), arns)
 
     described = [of_task, of_gang["nodeProperties"]["nodeRangeProperties"][0], of_node]
-    containers = [value["ecsProperties"]["taskProperties"][0]["containers"] for value in described]
+    containers = [job["ecsProperties"]["taskProperties"][0]["containers"] for job in described]
     assert [(container["name"], container["image"]) for (container,) in containers] == [("work", "busybox")] * 3
     assert of_gang["nodeProperties"]["numNodes"] == 2

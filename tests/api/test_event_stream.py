@@ -84,11 +84,11 @@ async def test_a_stream_has_all_events_in_order_and_continues_after_the_last_one
         first = await blocks(answer, 2)
     async with client.stream("after=0", Last_Event_ID=first[-1]["id"]) as answer:
         rest = await blocks(answer, 1)
-    seen = [json.loads(value["data"]) for value in (*first, *rest)]
+    seen = [json.loads(event["data"]) for event in (*first, *rest)]
     assert {job["jobId"] for job in seen} == {job}
-    numbers = [value["number"] for value in seen]
+    numbers = [event["number"] for event in seen]
     assert numbers == sorted(set(numbers))
-    assert [value["id"] for value in (*first, *rest)] == [str(number) for number in numbers]
+    assert [event["id"] for event in (*first, *rest)] == [str(number) for number in numbers]
 
 
 async def test_a_stream_has_events_that_occur_after_its_beginning(client):
@@ -133,7 +133,7 @@ async def test_a_stream_ends_when_the_key_of_its_caller_is_deleted(tmp_path, mon
 def test_readers_who_see_different_jobs_do_not_share_parts_of_streams():
     encoded = EncodedEvents()
     ada = FeedFilter(visibility=Visibility(user=UserName("ada"), accounts=frozenset()))
-    hers, all_jobs = (FeedPage(entries=value, next=2, gap=False) for value in ((entry(2),), (entry(1), entry(2))))
+    hers, all_jobs = (FeedPage(entries=entries, next=2, gap=False) for entries in ((entry(2),), (entry(1), entry(2))))
     assert encoded.frame(FeedFilter(), 0, all_jobs).startswith(b"id: 1\n")
     assert encoded.frame(ada, 0, hers).startswith(b"id: 2\n")
 

@@ -58,7 +58,7 @@ async def test_environments_are_ordered_and_given_by_name_or_arn(server, environ
     await boto.create_job_queue(**REQUEST | {"computeEnvironmentOrder": order})
 
     assert server.catalog.queues["it"].environments == ("b", "c", "a")
-    assert [value["order"] for value in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
+    assert [order["order"] for order in (await described())["computeEnvironmentOrder"]] == [10, 20, 30]
 
 
 EMPTY = {"tags": {}, "schedulingPolicyArn": "", "jobStateTimeLimitActions": []}

@@ -141,8 +141,8 @@ def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed()
     def submitted():
         return registry.get_sample_value("batchq_jobs_submitted_total", {"queue": job().spec.queue})
 
-    for value, counted in ((job(array_size=2), None), (job(), 1)):
-        metrics.jobs_changed([Change(None, value)], [StatusChanged(before=None, job=value)], NOON)
+    for changed_job, counted in ((job(array_size=2), None), (job(), 1)):
+        metrics.jobs_changed([Change(None, changed_job)], [StatusChanged(before=None, job=changed_job)], NOON)
         assert submitted() == counted
     metrics.remove(queues=[job().spec.queue], environments=[])
 
@@ -152,7 +152,7 @@ def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed()
 def test_names_beyond_the_limit_share_one_label_until_one_is_deleted():
     bounded = BoundedNames()
     known = [f"queue-{number}" for number in range(MAX_NAMES)]
-    assert [bounded.label(value) for value in known] == known
+    assert [bounded.label(name) for name in known] == known
 
     assert bounded.label("one more") == OTHER
     assert bounded.remove_missing([*known[1:], "one more"]) == {known[0]}

@@ -74,7 +74,7 @@ async def test_a_running_job_is_terminated_once(server, create, send):
     _, shown = await send("GET", job)
 
     assert (first[0], first[1]["status"]["phase"]) == (202, "Terminating")
-    assert [(status, value["error_code"], value["error_msg"]) for status, value in (second, third)] == [
+    assert [(status, answer["error_code"], answer["error_msg"]) for status, answer in (second, third)] == [
         (409, "ModelArts.2796", "The job cannot be terminated.")
     ] * 2
     assert shown["status"]["phase"] == "Terminated"
@@ -198,7 +198,7 @@ def structs():
     found = {
         var for module in modules for var in vars(module).values() if isinstance(var, type) and issubclass(var, Struct)
     }
-    return {value.__name__: value for value in found if value.__module__.startswith("batchq.api.training.modelarts.")}
+    return {kind.__name__: kind for kind in found if kind.__module__.startswith("batchq.api.training.modelarts.")}
 
 
 @pytest.mark.parametrize("name", sorted(structs()))

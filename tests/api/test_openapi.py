@@ -51,7 +51,7 @@ def test_every_route_but_those_of_pages_is_described(app, described):
     }
 
     assert {
-        (path.partition("#")[0], method) for path, value in described["paths"].items() for method in value
+        (path.partition("#")[0], method) for path, methods in described["paths"].items() for method in methods
     } == routes
 
 
@@ -73,25 +73,25 @@ def test_every_operation_is_described_by_its_name(app, described, operations):
 
 def test_every_operation_has_a_text_an_answer_and_security(operations):
     successes = {
-        name: [res for status, res in value["responses"].items() if status < "300"]
-        for name, value in operations.items()
+        name: [res for status, res in operation["responses"].items() if status < "300"]
+        for name, operation in operations.items()
     }
-    served = {name: value for name, value in operations.items() if successes[name]}
+    served = {name: operation for name, operation in operations.items() if successes[name]}
     schemas = {
-        name: [value["schema"] for value in success["content"].values()]
+        name: [media_type["schema"] for media_type in success["content"].values()]
         for name in served
         for success in successes[name]
         if "content" in success
     }
 
     assert operations.keys() - served.keys() == batch.UNSUPPORTED.keys()
-    assert [name for name, value in served.items() if not value.get("summary", "").endswith(".")] == []
-    assert [name for name, value in operations.items() if "security" not in value] == []
+    assert [name for name, operation in served.items() if not operation.get("summary", "").endswith(".")] == []
+    assert [name for name, operation in operations.items() if "security" not in operation] == []
     assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
 
 
 def test_members_and_parameters_have_the_texts_of_their_comments(described, operations):
-    members = {name: value.get("properties", {}) for name, value in described["components"]["schemas"].items()}
+    members = {name: schema.get("properties", {}) for name, schema in described["components"]["schemas"].items()}
     (wait,) = (parameter for parameter in operations["ListEvents"]["parameters"] if parameter["name"] == "wait")
 
     assert wait["description"] == "Seconds to wait for an event if there is none."
@@ -113,9 +113,9 @@ def schemes_below(described, *prefixes):
 
 def test_only_probes_need_no_signature(described):
     below_v2 = schemes_below(described, "/v2/")
-    others = {name: value for name, value in schemes_below(described, "/").items() if name not in below_v2}
+    others = {name: scheme for name, scheme in schemes_below(described, "/").items() if name not in below_v2}
 
-    assert {name: value or ["none"] for name, value in others.items() if value != ["signature"]} == {
+    assert {name: schemes or ["none"] for name, schemes in others.items() if schemes != ["signature"]} == {
         "GetHealth": ["none"],
         "GetLiveness": ["none"],
         "GetReadiness": ["none"],

@@ -28,7 +28,7 @@ def model():
 
 def differences(kind, shape, path):
     """Members that AWS's shape does not have, or has with another type."""
-    kinds = [value for value in getattr(kind, "types", (kind,)) if type(value).__name__ != "NoneType"]
+    kinds = [member_type for member_type in getattr(kind, "types", (kind,)) if type(member_type).__name__ != "NoneType"]
     (kind,) = kinds
     if isinstance(kind, StructType):
         for field in kind.fields:

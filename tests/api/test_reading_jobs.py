@@ -41,8 +41,8 @@ async def test_an_overview_counts_jobs_and_names_the_longest_running(server, sub
     runs, fails = await submit("runs"), await submit("fails")
     await http.post("CancelJob", {"jobId": await submit("stopped"), "reason": "not a failure"})
     await submit("waits")
-    for value in (runs, fails):
-        await server.runs(value)
+    for job_id in (runs, fails):
+        await server.runs(job_id)
     await server.ends(fails, exit_code=3)
     server.arrange_machines()
 
@@ -89,9 +89,9 @@ async def test_an_overview_neither_counts_nor_names_the_jobs_of_others(server, d
         )
     }
 
-    runnable = {name: value.queues[0].counts.get(Status.RUNNABLE, 0) for name, value in seen.items()}
+    runnable = {name: overview.queues[0].counts.get(Status.RUNNABLE, 0) for name, overview in seen.items()}
     assert runnable == {"tester": 2, "ann": 1, "cora": 2, "eve": 0}
-    running = {name: [job.sequence for job in value.longest_running] for name, value in seen.items()}
+    running = {name: [job.sequence for job in overview.longest_running] for name, overview in seen.items()}
     assert running == {"tester": [1, 3], "ann": [1], "cora": [1, 3], "eve": []}
     assert {name: counts.failures.count for name, counts in seen.items()} == {
         "tester": 1,
@@ -99,7 +99,7 @@ async def test_an_overview_neither_counts_nor_names_the_jobs_of_others(server, d
         "cora": 1,
         "eve": 0,
     }
-    assert {name for name, value in seen.items() if value.queues[0].oldest_runnable_at is None} == {"eve"}
+    assert {name for name, overview in seen.items() if overview.queues[0].oldest_runnable_at is None} == {"eve"}
 
 
 async def test_a_job_has_its_details(server, submit, get_job):

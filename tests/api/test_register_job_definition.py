@@ -21,7 +21,7 @@ ROLE = "arn:aws:iam::123456789012:role/runs"
 
 
 def requirements(**values):
-    return [{"type": kind, "value": value} for kind, value in values.items()]
+    return [{"type": kind, "value": amount} for kind, amount in values.items()]
 
 
 def with_container(**members):
@@ -227,12 +227,12 @@ REFUSED = [
     (REQUEST | {"retryStrategy": {"evaluateOnExit": []}}, "RetryAttempts must be provided with retry strategy"),
     (REQUEST | {"retryStrategy": {"attempts": 11}}, "between 1 and 10"),
     (REQUEST | {"timeout": {"attemptDurationSeconds": 59}}, "at least 60"),
-    *((REQUEST | {"tags": value}, "tags") for value in ({f"{n}": "" for n in range(51)}, {"k" * 129: ""}, {"": ""})),
+    *((REQUEST | {"tags": tags}, "tags") for tags in ({f"{n}": "" for n in range(51)}, {"k" * 129: ""}, {"": ""})),
     (REQUEST | {"tags": {"k": "v" * 257}}, "tags"),
     (REQUEST | {"parameters": {"a": "\0"}}, "NUL"),
     *(
-        (with_container(image=value), "image")
-        for value in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
+        (with_container(image=image), "image")
+        for image in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
     ),
     (with_container(user="1000:1000"), "User '1000:1000' does not match regex"),
     (with_container(user="a" * 32), "does not match regex"),

@@ -101,7 +101,7 @@ async def test_a_registered_task_is_returned_member_by_member(boto):
 
 
 ACCEPTED_TASKS = [
-    with_task(containers=[{name: value for name, value in WORKER.items() if name not in {"name", "dependsOn"}}]),
+    with_task(containers=[{name: member for name, member in WORKER.items() if name not in {"name", "dependsOn"}}]),
     with_task(containers=[SIDECAR, *({**WORKER, "name": f"c{n}"} for n in range(9))]),
     with_worker(name="a" * 255),
     with_worker(startTimeout=120, stopTimeout=2),
@@ -124,7 +124,7 @@ REFUSED_TASKS = [
     (with_task(containers=[SIDECAR]), "At least one container of a task must be essential"),
     (with_task(containers=[SIDECAR, WORKER, SIDECAR]), "The name of a container must not be named more than once"),
     *((with_worker(name=name), "The name of a container must be") for name in ("a" * 256, "a/b", "", None)),
-    *((with_worker(image=value), "image") for value in ("", None)),
+    *((with_worker(image=image), "image") for image in ("", None)),
     (with_worker(dependsOn=[{"containerName": "other", "condition": "START"}]), "'other' in dependsOn of 'work'"),
     (with_worker(dependsOn=[{"condition": "START"}]), "Container '' in dependsOn"),
     (with_worker(dependsOn=[{"containerName": "side"}]), "START, COMPLETE, SUCCESS"),

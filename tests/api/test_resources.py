@@ -33,7 +33,7 @@ class Kind(NamedTuple):
 
     def names(self, answer):
         member = "arn" if self.key == "arn" else self.name
-        return [value[member].rpartition("/")[2] for value in answer[self.listed]]
+        return [resource[member].rpartition("/")[2] for resource in answer[self.listed]]
 
     @property
     def listed(self):
@@ -88,7 +88,7 @@ def create(accepted, default_queue, kind):
 
 @pytest.mark.parametrize("name", ["a" * 128, "A-b_9", "_", "0"])
 async def test_a_name_that_aws_accepts_is_accepted(create, kind, name):
-    assert [value[kind.name] for value in await create(name)] == [name]
+    assert [resource_name[kind.name] for resource_name in await create(name)] == [name]
 
 
 @pytest.mark.parametrize("name", ["", "a" * 129, "a/b", "a b", "a:1", "a\n"])
@@ -139,7 +139,10 @@ async def test_named_resources_are_described_and_unknown_ones_omitted(create, ac
     await create("c", "a", "b")
 
     async def described(*names):
-        return [value[kind.name] for value in (await accepted(f"Describe{kind.plural}", {selects: names}))[kind.listed]]
+        return [
+            resource[kind.name]
+            for resource in (await accepted(f"Describe{kind.plural}", {selects: names}))[kind.listed]
+        ]
 
     selects = "arns" if kind.key == "arn" else kind.listed
     assert await described(kind.key_of("b"), kind.arn("a"), kind.arn("a"), kind.key_of("nowhere")) == ["a", "b"]

@@ -87,8 +87,8 @@ BAD_POLICIES = [
     (distribution(weightFactor=1000), "weightFactor must be"),
     (distribution(weightFactor=0), "weightFactor must be"),
     *(
-        (distribution(weightFactor=value), "weightFactor")
-        for value in ("1", True, [], float("nan"), float("inf"), -float("inf"))
+        (distribution(weightFactor=factor), "weightFactor")
+        for factor in ("1", True, [], float("nan"), float("inf"), -float("inf"))
     ),
     *((distribution(text), "shareIdentifier must be") for text in ("", "*", "a*b", "a_b", "a" * 256)),
     ({"fairsharePolicy": {"shareDistribution": [{"weightFactor": 1}]}}, "shareIdentifier' is a required field"),

@@ -79,7 +79,10 @@ MALFORMED = [
     "SDK-HMAC-SHA256 " + " " * 4000 + "x",
 ]
 WRONG = {
-    **{value[:60]: (with_header(sdk_signed(), "Authorization", value), INCOMPLETE) for value in MALFORMED},
+    **{
+        authorization[:60]: (with_header(sdk_signed(), "Authorization", authorization), INCOMPLETE)
+        for authorization in MALFORMED
+    },
     **{
         f"two headers {name}": (twice(name), INCOMPLETE)
         for name in ("Host", "X-Sdk-Date", "Content-Type", "X-Project-Id", "Authorization", "User-Agent")

@@ -67,15 +67,15 @@ def test_a_cookie_with_another_character_length_or_key_is_refused(world):
     cookie = world.sessions.create(KEY.id, SECURE)
     # The last character of the signature has two bits that encode nothing.
     accepted = [
-        (at, value)
+        (at, character)
         for at in range(len(cookie) - 1)
-        for value in string.printable
-        if value != cookie[at] and world.find(cookie[:at] + value + cookie[at + 1 :]) is not None
+        for character in string.printable
+        if character != cookie[at] and world.find(cookie[:at] + character + cookie[at + 1 :]) is not None
     ]
 
     others = cookie[:-1], cookie + "A", "", f'"{cookie}"', cookie.replace(KEY.id, OTHER.id)
     assert accepted == []
-    assert {world.find(value) for value in others} == {None}
+    assert {world.find(other) for other in others} == {None}
     assert world.find(cookie) == KEY.id
 
 
@@ -110,7 +110,7 @@ def test_a_cookie_of_plain_http_is_valid_on_this_machine_and_not_as_the_cookie_o
 
 @pytest.mark.fault("SE51")
 def test_two_cookies_of_one_name_are_ambiguous(world):
-    ours, other = (world.sessions.create(value, SECURE) for value in (KEY.id, OTHER.id))
+    ours, other = (world.sessions.create(key_id, SECURE) for key_id in (KEY.id, OTHER.id))
 
     assert world.find(ours, other) is None
     assert world.find(ours, ours) is None
@@ -181,8 +181,8 @@ def test_a_user_has_a_bounded_number_of_codes_and_does_not_displace_those_of_oth
     other = codes.create(OTHER.id)
     made = [codes.create(KEY.id) for _ in range(3 * MAX_CODES)]
 
-    assert [codes.find(value) for value in made[-MAX_CODES:]] == [KEY.id] * MAX_CODES
-    assert {codes.find(value) for value in made[:-MAX_CODES]} == {None}
+    assert [codes.find(code) for code in made[-MAX_CODES:]] == [KEY.id] * MAX_CODES
+    assert {codes.find(code) for code in made[:-MAX_CODES]} == {None}
     assert codes.find(other) == OTHER.id
 
 

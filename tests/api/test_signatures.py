@@ -88,7 +88,7 @@ NOT_VALID = {
     **{f"{number} s of clock skew": late(number) for number in (-301, 301, -86400)},
     **{f"for the service {name}": signed(service=name) for name in ("s3", "sts", "batchx")},
     "another date in the credential": with_scope_of_another_day(),
-    **{f"hash of the body {value}": signed(headers={"X-Amz-Content-Sha256": value}) for value in UNSIGNED},
+    **{f"hash of the body {digest}": signed(headers={"X-Amz-Content-Sha256": digest}) for digest in UNSIGNED},
 }
 
 

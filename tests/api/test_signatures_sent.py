@@ -107,7 +107,7 @@ async def test_five_hundred_random_requests_of_botocore_arrive_unchanged(server,
 @pytest.mark.fault("SE03")
 @pytest.mark.exhaustive
 async def test_a_signed_request_with_one_changed_byte_is_refused(server, boto3):
-    answers = {await server.receive(one_byte_changed(value, seed)) for seed, value in enumerate(some_of(boto3))}
+    answers = {await server.receive(one_byte_changed(request, seed)) for seed, request in enumerate(some_of(boto3))}
 
     assert answers <= {400, 403, 415, None}
     assert server.admitted == []
@@ -194,4 +194,4 @@ def test_an_added_a_changed_and_a_deleted_user_count_from_the_next_request():
         now.append(directory)
         found.append(callers.find("BQIA"))
 
-    assert [value and value.role for value in found] == [None, Role.ADMIN, Role.USER, None]
+    assert [caller and caller.role for caller in found] == [None, Role.ADMIN, Role.USER, None]

@@ -21,7 +21,7 @@ UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 
 
 def requirements(**values):
-    return [{"type": kind, "value": value} for kind, value in values.items()]
+    return [{"type": kind, "value": amount} for kind, amount in values.items()]
 
 
 DEFINITION = ARN + "job-definition/sleeper"
@@ -170,9 +170,9 @@ async def test_an_empty_member_counts_as_omitted(sleeper, accepted, described, c
 async def test_twenty_dependencies_are_stored_in_order(submit, described):
     before = [await submit() for _ in range(20)]
 
-    job = await described(await submit(dependsOn=[{"jobId": value} for value in before]))
+    job = await described(await submit(dependsOn=[{"jobId": job_id} for job_id in before]))
 
-    assert job["dependsOn"] == [{"jobId": value} for value in before]
+    assert job["dependsOn"] == [{"jobId": job_id} for job_id in before]
 
 
 async def test_a_sequential_dependency_can_be_given_by_arn(submit, described):
@@ -269,7 +269,7 @@ BAD_OVERRIDES = [
         {"resourceRequirements": requirements(MEMORY=text)}
         for text in ("0", "3", "-1", "08", "8g", "64.0", str(2**63), 2**63)
     ),
-    *({"resourceRequirements": requirements(GPU=value)} for value in ("0.5", True)),
+    *({"resourceRequirements": requirements(GPU=count)} for count in ("0.5", True)),
     *({"resourceRequirements": requirements(DISK=text)} for text in ("1",)),
     {"resourceRequirements": requirements(VCPU="1") * 2},
     {"vcpus": "1"},
@@ -447,7 +447,7 @@ async def submitted(http, *, invocation, key="AKIDEXAMPLE", **content):
     ids=str,
 )
 async def test_only_a_repeated_call_creates_no_other_job(sleeper, http, first, other, jobs):
-    ids = {await submitted(http, **{"invocation": "one"} | value) for value in (first, other)}
+    ids = {await submitted(http, **{"invocation": "one"} | members) for members in (first, other)}
 
     assert len(ids) == jobs
 

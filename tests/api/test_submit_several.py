@@ -211,7 +211,7 @@ REFUSED = [
         ({"arrayProperties": {"size": number}}, "Array size must be between 2 and 10000")
         for number in (1, 0, -2, 10001)
     ),
-    *(({"arrayProperties": {"size": value}}, "arrayProperties.size") for value in ("2", 2.0)),
+    *(({"arrayProperties": {"size": size}}, "arrayProperties.size") for size in ("2", 2.0)),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "SEQUENTIAL"}] * 21}, "more than 20 dependencies"),
     ({"arrayProperties": {"size": 2}, "dependsOn": [{"type": "N_TO_N"}]}, "'jobId' is a required field"),
     (

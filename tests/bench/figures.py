@@ -129,7 +129,7 @@ def interleaved(
 ) -> tuple[Sequence[Baseline], Sequence[Measured]]:
     """Measure in the order A B A B, so that a slow machine slows down both. Returns both results of all pairs."""
     found = [(baseline(), measured()) for _ in range(pairs)]
-    return [value for value, _ in found], [value for _, value in found]
+    return [first for first, _ in found], [second for _, second in found]
 
 
 def compared(

@@ -93,8 +93,8 @@ def costs(service: Service, scale: Scale, read: Reader, name: str) -> Iterator[F
     yield Figure(
         name=f"ms of DescribeJobs, p99, {load}",
         against="the same without them",
-        measured=[value.describe for value in beside],
-        baseline=[value.describe for value in without],
+        measured=[reader.describe for reader in beside],
+        baseline=[reader.describe for reader in without],
         goal=at_most_more(5),
     )
     lives = partial(_lives, service, read, scale.lives)

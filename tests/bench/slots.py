@@ -50,7 +50,7 @@ async def run(jobs: int, slots: int) -> float:
     for first in range(0, jobs, AT_ONCE):
         some = range(first, min(jobs, first + AT_ONCE))
         lasts = [dice.randint(SHORTEST, LONGEST) for _ in some]
-        await asyncio.gather(*(at_work.submit(number, spec(value)) for number, value in zip(some, lasts, strict=True)))
+        await asyncio.gather(*(at_work.submit(number, spec(run)) for number, run in zip(some, lasts, strict=True)))
     await over
     await at_work.engine.stop()
     return (clock.now() - began).total_seconds() / 3600

@@ -122,7 +122,7 @@ async def test_the_owner_of_a_name_stays_after_revisions_of_others(catalog):
 
     revised = [await catalog.definitions.register(definition(name="a"), caller=caller) for caller in (ODA, CORA, ADA)]
 
-    assert {value.owner for value in revised} == {ADA.owner}
+    assert {definition.owner for definition in revised} == {ADA.owner}
     assert [other_definition.ref.revision for other_definition in revised] == [2, 3, 4]
 
 

@@ -185,7 +185,7 @@ async def test_fifty_tags_are_the_maximum(catalog):
         await make_environment(catalog, "other", tags=MANY_TAGS)
     await catalog.compute_environments.tag("local", (("key0", "changed"),), caller=ADMIN)
 
-    assert {name: len(value.tags) for name, value in catalog.environments.items()} == {"local": 50}
+    assert {name: len(environment.tags) for name, environment in catalog.environments.items()} == {"local": 50}
 
 
 # ------------------------------------------------------------------------------------------------------ the first start

@@ -276,7 +276,7 @@ class JobServer(ScriptedServer):
         number, after = int(request.query["attempt"]), int(request.query.get("after", 0))
         found = self.output.get(number, [])[after : after + 2]
         over = after + len(found) >= len(self.output.get(number, []))
-        lines = [{"at": 0, "message": value} for value in found]
+        lines = [{"at": 0, "message": text} for text in found]
         return self.json(request, {"lines": lines, "next": str(after + len(found)), "over": over})
 
     async def _why(self, request):

@@ -71,8 +71,8 @@ def anothers():
         roots, data = Path(place) / "roots-file", Path(place) / "home" / "data"
         roots.write_text("root's")
         data.mkdir(parents=True)
-        for value in (data, data.parent):
-            os.chown(value, UNPRIVILEGED, UNPRIVILEGED)
+        for path in (data, data.parent):
+            os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
         yield data, roots
 
 

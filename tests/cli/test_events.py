@@ -36,7 +36,7 @@ class Feed:
     def __call__(self, query):
         self.queries.append(query)
         after = int(query.get("after", 0))
-        found = [value for value in self.stored if value["number"] > after][: self.page]
+        found = [event for event in self.stored if event["number"] > after][: self.page]
         return {"events": found, "next": found[-1]["number"] if found else after, "gap": after < self.gap_below}
 
 

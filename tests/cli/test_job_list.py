@@ -169,7 +169,7 @@ async def test_each_printed_reason_selects_its_group(native, capsys):
     printed = await groups()
 
     assert len(printed) == len(native.rows)
-    assert [await groups("--reason", value) for value in printed] == [[value] for value in printed]
+    assert [await groups("--reason", reason) for reason in printed] == [[reason] for reason in printed]
     await batchq("list", "-a", "--reason", "EXIT CODE 1", "-o", "json")
     (found,) = json.loads(capsys.readouterr().out)["jobs"]
     assert found["exitCode"] == 1

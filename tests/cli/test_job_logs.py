@@ -117,7 +117,7 @@ async def test_a_server_that_restarts_is_waited_for(one, capsys, monkeypatch):
 async def test_lines_of_several_jobs_have_their_names(native, capsys, follow):
     sim = job_id("77ab01c9")
     native.rows = [row(), row("sim", jobId=sim)]
-    native.responses |= {f"/v1/batchq/jobs/{value}/log": log(f"of {value[:8]}", "end") for value in (JOB, sim)}
+    native.responses |= {f"/v1/batchq/jobs/{job_id}/log": log(f"of {job_id[:8]}", "end") for job_id in (JOB, sim)}
 
     assert await batchq("logs", "train", "sim", *follow) == 0
 

@@ -107,7 +107,7 @@ def test_a_transition_is_a_line_of_the_servers_log(lines, text):
     assert first == f"DEBUG job {new.id}: new -> {new.status} on {new.spec.queue}"
     assert second.startswith(f"DEBUG job {failed_job.id}: {new.status} -> FAILED on {new.spec.queue} (")
     assert end.startswith(f"INFO job {failed_job.id}: FAILED queue={new.spec.queue} ")
-    assert all(value.isprintable() for value in (first, second, end))
+    assert all(line.isprintable() for line in (first, second, end))
 
 
 def test_at_info_a_job_is_one_line_that_describes_its_end(lines):

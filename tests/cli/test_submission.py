@@ -198,7 +198,7 @@ def test_the_first_line_of_a_script_names_its_interpreter(planned, folder, name,
 
     _, job = planned(name, "-d", "any")
 
-    assert job["containerOverrides"]["command"] == [first if value == "TEXT" else value for value in interpreter]
+    assert job["containerOverrides"]["command"] == [first if word == "TEXT" else word for word in interpreter]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def image_files() -> tuple[list[Path], list[Path]]:
     own = sorted(
         {engine for engine in (*engines, *library, *WHEELS.iterdir(), INSTALLED / "pyvenv.cfg") if is_needed(engine)}
     )
-    binaries = [python, *TOOLS, *(value for value in own if ".so" in value.suffixes)]
+    binaries = [python, *TOOLS, *(path for path in own if ".so" in path.suffixes)]
     loaded = [library for library in shared_libraries(binaries) if not library.is_relative_to(INSTALLED)]
     return [*own, python, *TOOLS, *([NAMES] if NAMES.exists() else [])], loaded
 

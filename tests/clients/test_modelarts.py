@@ -129,7 +129,7 @@ def test_each_node_of_a_job_is_a_task_with_its_index(sdk):
     )
 
     assert running["answer"]["status"]["tasks"] == ["worker-0", "worker-1"]
-    assert [value["answer"]["content"] for value in (first, second)] == ["0 of 2\n", "1 of 2\n"]
+    assert [call["answer"]["content"] for call in (first, second)] == ["0 of 2\n", "1 of 2\n"]
     assert stopped["answer"]["status"]["phase"] == "Terminating"
 
 

@@ -60,7 +60,7 @@ def test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm(aws, client
 
     job = aws("describe-training-job", "--training-job-name", "cli-stopped")
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Stopped", "Stopped")
-    assert [(value["MetricName"], value["Value"]) for value in job["FinalMetricDataList"]] == [("loss", 0.25)]
+    assert [(metric["MetricName"], metric["Value"]) for metric in job["FinalMetricDataList"]] == [("loss", 0.25)]
     assert job["BillableTimeInSeconds"] >= 1
     named = ("--log-group-name", "/aws/sagemaker/TrainingJobs", "--log-stream-name-prefix", "cli-stopped/")
     log = client.run("aws", "logs", "filter-log-events", *named, "--query", "events[].message").stdout

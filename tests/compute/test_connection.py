@@ -97,7 +97,7 @@ def test_a_request_that_cannot_be_encoded_leaves_no_bytes_for_the_next(tmp_path)
             line.request("POST", "/there", body=None, headers={"Name": "a\r\nb"})
         send(line)
 
-        assert [value for value, _, _ in received] == ["POST /here?a=1 HTTP/1.1"]
+        assert [path for path, _, _ in received] == ["POST /here?a=1 HTTP/1.1"]
 
 
 @pytest.mark.parametrize(

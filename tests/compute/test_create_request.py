@@ -256,8 +256,8 @@ def test_the_runtime_of_a_container_is_requested(name, requested):
     ("logging", "secret", "stored"),
     [
         *(
-            (Logging(driver=value, options=(("awslogs-group", "g"),)), (), BOUNDED_LOG)
-            for value in (None, "awslogs", "json-file")
+            (Logging(driver=driver, options=(("awslogs-group", "g"),)), (), BOUNDED_LOG)
+            for driver in (None, "awslogs", "json-file")
         ),
         *(
             (Logging(driver=name, options=(("tag", "t"),)), (), {"Type": name, "Config": {"tag": "t"}})

@@ -23,8 +23,8 @@ ROUNDS = 3
 def lab(tmp_path):
     """The folder of an account, in it a folder and a symlink that leads out of it."""
     secret, folder = tmp_path / "secret", tmp_path / "lab"
-    for value in (secret, folder / "p"):
-        value.mkdir(parents=True)
+    for folder_of_host in (secret, folder / "p"):
+        folder_of_host.mkdir(parents=True)
     (secret / "it").write_text("the secret")
     (folder / "p" / "it").write_text("own")
     (folder / "q").symlink_to(secret)

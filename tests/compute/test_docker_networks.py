@@ -83,7 +83,9 @@ async def test_jobs_of_an_environment_share_localhost(shared):
 async def test_jobs_of_an_environment_have_one_address_of_their_own(shared):
     first, second, elsewhere = launch(command=ADDRESS), launch(command=ADDRESS), launch(command=ADDRESS)
 
-    addresses = [await output_of(shared, value) for value in (first, second, replace(elsewhere, placed_on="elsewhere"))]
+    addresses = [
+        await output_of(shared, launch) for launch in (first, second, replace(elsewhere, placed_on="elsewhere"))
+    ]
 
     assert addresses[0] == addresses[1] != addresses[2]
 

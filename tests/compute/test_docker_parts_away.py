@@ -50,7 +50,7 @@ async def answers(runtime):
 
 
 async def test_the_pause_image_is_imported_on_an_engine_without_it(runtime):
-    tasks = [value for _ in range(3) for value in task(new_tag())]
+    tasks = [launch for _ in range(3) for launch in task(new_tag())]
 
     await asyncio.gather(*(begin(runtime, other_task) for other_task in tasks))
 

@@ -86,7 +86,7 @@ async def call_about_stuck_containers(runtime, engine, call):
 
 
 async def have_failed(tasks):
-    return all(isinstance(value, RuntimeUnknown) for value in await asyncio.gather(*tasks, return_exceptions=True))
+    return all(isinstance(outcome, RuntimeUnknown) for outcome in await asyncio.gather(*tasks, return_exceptions=True))
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -108,7 +108,7 @@ async def test_many_stuck_containers_do_not_delay_others(stuck, call):
 
     await getattr(runtime, call)(engine.well)
 
-    assert not all(value.done() for value in again)
+    assert not all(call.done() for call in again)
     engine.let_go()
     await have_failed(again)
 
@@ -249,7 +249,7 @@ async def test_starts_that_hang_do_not_delay_those_of_another_account(slow):
 async def test_pulls_that_hang_do_not_delay_those_of_another_account_and_end_when_they_are_abandoned(slow):
     engine, runtime = slow
     engine.slow = {f"slow.example/{number}" for number in range(6)}
-    pulls = [asyncio.ensure_future(runtime.pull(value, None, account="eve")) for value in engine.slow]
+    pulls = [asyncio.ensure_future(runtime.pull(image, None, account="eve")) for image in engine.slow]
     await count(engine.hanging, FEW.pull)
 
     async with asyncio.timeout(FEW.pull_receive_timeout / 2):

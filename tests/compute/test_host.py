@@ -42,7 +42,7 @@ class Client:
     def subscribe(self, filters, *, since, until):
         """The creation of the container `remembered`. Docker refuses a range that ends before it begins."""
         assert (filters["event"], float(since) < float(until)) == ("create", True)
-        return (value for value in ({"id": self.remembered},) if value["id"] == filters["container"])
+        return (event for event in ({"id": self.remembered},) if event["id"] == filters["container"])
 
     remembered = ""
 

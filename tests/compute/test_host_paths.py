@@ -110,7 +110,7 @@ def test_a_file_that_a_job_can_replace_is_not_mounted_by_its_name(lab):
 @pytest.mark.fault("SE19")
 def test_an_engine_with_other_files_mounts_only_the_given_paths(lab):
     policy = ServerPolicy(privileged=Privileged.REFUSE, volumes=(lab.parent,), given=lambda: [str(lab)])
-    mount, below = (Mount(container_path="/m", host_path=str(value)) for value in (lab, lab / "p"))
+    mount, below = (Mount(container_path="/m", host_path=str(path)) for path in (lab, lab / "p"))
 
     assert mounts.mount_by_name(mount, policy, [ContainerPolicy(volumes=(str(lab),))]).mount == mount
     with pytest.raises(StartRefused, match="in a folder that jobs can change"):

@@ -283,7 +283,7 @@ def test_any_other_refusal_is_passed_on():
 def test_free_subnets_do_not_overlap_with_used_ones():
     taken = [IPv4Network("10.224.0.0/16"), IPv4Network("10.225.4.0/24"), IPv4Network("172.17.0.0/16")]
 
-    assert [str(value) for value in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
+    assert [str(subnet) for subnet in islice(free_subnets(taken), 2)] == ["10.225.0.0/22", "10.225.8.0/22"]
 
 
 def test_used_subnets_are_read_from_the_routes():

@@ -52,10 +52,10 @@ def fill(pools, call, hang):
 
 @pytest.mark.parametrize(
     ("busy", "call"),
-    [*((STARTS, value) for value in OTHERS), (("create",), "start"), (("kill",), "stop"), (("stop",), "kill")],
+    [*((STARTS, other) for other in OTHERS), (("create",), "start"), (("kill",), "stop"), (("stop",), "kill")],
 )
 async def test_a_call_does_not_wait_for_calls_of_other_kinds(pools, hang, busy, call):
-    hanging = [value for kind in busy for value in fill(pools, kind, hang)]
+    hanging = [call for kind in busy for call in fill(pools, kind, hang)]
 
     assert await pools.run_for_container(new_tag(), call, lambda _: "done") == "done"
 

@@ -439,7 +439,7 @@ def test_a_log_without_a_driver_is_empty(tmp_path):
 def test_lines_with_stamps_of_whole_seconds_are_all_read_again_within_the_overlap():
     """Podman 5.4 and earlier cut the stamps of lines to seconds."""
     stamped = [f"2026-11-21T12:00:00Z line {number}\n".encode() for number in range(3)]
-    frames = [bytes([1, 0, 0, 0]) + len(value).to_bytes(4) + value for value in stamped]
+    frames = [bytes([1, 0, 0, 0]) + len(line).to_bytes(4) + line for line in stamped]
     (at,) = {line.at for line in parse_lines(frames, after=0)}
 
     again = parse_lines(frames, after=at - OVERLAP)

@@ -80,7 +80,7 @@ def test_a_missing_secret_refuses_the_start_by_name():
     "content",
     [
         *("", "[]", f'{{"{ARN}": "{VALUE}"', '"text"'),
-        *(json.dumps({ARN: value}) for value in (5, None, {"a": VALUE}, f"{VALUE}\0")),
+        *(json.dumps({ARN: secret}) for secret in (5, None, {"a": VALUE}, f"{VALUE}\0")),
     ],
 )
 def test_an_invalid_file_or_value_refuses_the_start(file, content):

@@ -4,7 +4,7 @@ import re
 from datetime import date, timedelta
 from decimal import Decimal
 
-from batchq.api.console.cost_page import budget_picture, budget_days, cost_pictures
+from batchq.api.console.cost_page import budget_days, budget_picture, cost_pictures
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.enums import BudgetPeriod
 from batchq.engine.budgets import BudgetStatus

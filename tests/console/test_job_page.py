@@ -110,7 +110,7 @@ async def test_at_most_40_jobs_are_drawn_and_the_others_are_listed(browser):
     page = await browser.open(f"/ui/jobs/{first}")
     assert "and 6 more" in page.text
     assert page.body.count('class="edge"') == 39
-    assert {f"/ui/jobs/{value}" for value in others} <= set(page.page.links)
+    assert {f"/ui/jobs/{job_id}" for job_id in others} <= set(page.page.links)
 
 
 async def test_the_request_shows_what_was_asked_for(browser):
@@ -246,7 +246,7 @@ async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
         "sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2}, until="FAILED"
     )
     paths = ["/ui/jobs?by=ended", "/ui/jobs?queue=default", "/ui/find?q=train", f"/ui/jobs/{array}/children"]
-    paths += [f"/ui/jobs/{value}" for value in (first, waiting, array, f"{array}:0")]
+    paths += [f"/ui/jobs/{job_id}" for job_id in (first, waiting, array, f"{array}:0")]
     links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}
     for link in sorted(links):
         await browser.open(link.replace("&amp;", "&"))

@@ -138,7 +138,7 @@ async def test_filters_are_combined_and_each_has_a_link_that_removes_it(browser)
 
 
 async def test_jobs_are_filtered_by_exit_code(browser):
-    ids = [await browser.run(until="FAILED", script=Script(seconds=0, exit_code=value)) for value in (3, 4)]
+    ids = [await browser.run(until="FAILED", script=Script(seconds=0, exit_code=code)) for code in (3, 4)]
     page = await browser.open("/ui/jobs?exit=3")
     assert rows(page) == [ids[0]]
     assert "exit 3" in page.text
@@ -177,7 +177,7 @@ async def test_a_token_of_another_filter_is_refused(browser):
 
 
 def test_a_token_of_another_user_is_refused():
-    tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(value)) for value in ("ada", "bob"))
+    tokens, (ada, bob) = PageTokens(bytes(32)), (Caller(user=UserName(user)) for user in ("ada", "bob"))
     path = older_path(JobsQuery(), position_text(SearchPosition(at=0, sequence=7)), tokens, ada)
     query = JobsQuery(page=parse_qs(path.partition("?")[2])["page"])
     assert position(query, tokens, ada) == SearchPosition(at=0, sequence=7)
@@ -187,7 +187,7 @@ def test_a_token_of_another_user_is_refused():
 
 async def test_a_page_behind_the_last_job_says_so(browser):
     ids = [await browser.submit(f"job-{number}", script=ENDLESS) for number in range(51)]
-    unfinished = "&".join(f"state={value}" for value in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"))
+    unfinished = "&".join(f"state={status}" for status in ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"))
     older = link(await browser.open(f"/ui/jobs?{unfinished}"), "Older")
     assert rows(await browser.open(older)) == [ids[0]]
     await browser.call("terminatejob", {"jobId": ids[0], "reason": "a test"})

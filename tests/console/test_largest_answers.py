@@ -168,7 +168,7 @@ OF_REQUEST = (
     "/submit?definition={definition}:1",
     "/rerun?job={job}",
 )
-WORDS = "&".join(f"name={quote(value * 250)}" for value in ("'", '"', "&", "*") * 2)
+WORDS = "&".join(f"name={quote(character * 250)}" for character in ("'", '"', "&", "*") * 2)
 OF_JOBS = (
     *(
         "/",
@@ -217,7 +217,7 @@ async def test_no_number_of_jobs_makes_a_page_large_or_holds_the_loop(browser):
     grouped = {"tags": {"batchq:group": NAME}, "parameters": values}
     waiting = [await submit(browser, "any", dependsOn=[{"jobId": array}], **grouped) for _ in range(120)]
     (group,) = (await browser.call("batchq/listgroups", {}))["groups"]
-    await submit(browser, "any", dependsOn=[{"jobId": value} for value in waiting[:20]])
+    await submit(browser, "any", dependsOn=[{"jobId": job_id} for job_id in waiting[:20]])
     names = {member: [SEVERE * 80] * 50 for member in ("groupNames", "jobNames", "users", "accounts")}
     hook = {"webhookName": "hook", "url": "https://hooks.example.com/"}
     made = await browser.call("batchq/createwebhook", hook | names)

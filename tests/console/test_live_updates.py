@@ -125,7 +125,7 @@ async def test_a_caller_gets_hints_of_own_jobs_only():
     bench = Bench()
     with bench.open(ADA) as ada, bench.open(BOB) as bob:
         bench.events.change("job", owner="ada")
-        assert [b'"jobs":["job"]' in value for value in await read(ada, 1)] == [True]
+        assert [b'"jobs":["job"]' in event for event in await read(ada, 1)] == [True]
         assert await read(bob, 1) == []
 
 
@@ -144,8 +144,8 @@ async def test_all_sessions_together_have_a_limited_number_of_streams():
     bench = Bench()
     connected = True
     opened = [bench.open(Caller(user=str(number)), is_connected=lambda: connected) for number in range(MAX_STREAMS)]
-    for value in opened:
-        value.__enter__()
+    for stream in opened:
+        stream.__enter__()
     with pytest.raises(HttpRefusal), bench.open():
         pass
     connected = False
@@ -160,8 +160,8 @@ async def test_all_sessions_together_have_a_limited_number_of_streams():
 async def test_the_streams_of_one_user_leave_room_for_those_of_others():
     bench = Bench()
     opened = [bench.open(ADA) for _ in range(MAX_USER_STREAMS)]
-    for value in opened:
-        value.__enter__()
+    for stream in opened:
+        stream.__enter__()
     with pytest.raises(HttpRefusal), bench.open(ADA):
         pass
     with bench.open(BOB):
@@ -260,4 +260,4 @@ async def test_a_failure_reaches_all_requests_of_its_second():
 
     part = Part()
     results = await asyncio.gather(*(part._shared.of("page", fails) for _ in range(2)), return_exceptions=True)
-    assert [type(value) for value in results] == [StoreFailed] * 2
+    assert [type(result) for result in results] == [StoreFailed] * 2

@@ -127,7 +127,7 @@ async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
 
 
 async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, tmp_path):
-    lines = [value for number in range(95) for value in (*["x" * 10_000] * 3, f"match {number}")]
+    lines = [line for number in range(95) for line in (*["x" * 10_000] * 3, f"match {number}")]
     path = f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match"
     pages, further = [], [""]
     while further:
@@ -135,7 +135,7 @@ async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, 
         pages.append(re.findall(r"<mark>match (\d+)</mark>", page.body))
         assert set(re.findall("x+…?", page.text)) == {"x" * 4000 + "…"}
         further = re.findall(r'(&amp;beyond=\d+)">Search further', page.body)
-        further = [value.replace("&amp;", "&") for value in further]
+        further = [link.replace("&amp;", "&") for link in further]
     assert [int(element) for each in pages for element in each] == list(range(95))
     assert len(pages) > 1
 
@@ -178,7 +178,7 @@ async def test_a_hostile_line_is_shown_as_text_with_its_colour(browser):
     assert "<script>window" not in page.body
     assert "<img" not in page.body
     assert '<span class="sgr-31">red</span>' in page.body
-    assert not [value for value in page.body if not value.isprintable() and value != "\n"]
+    assert not [character for character in page.body if not character.isprintable() and character != "\n"]
 
 
 async def test_a_long_line_is_folded(browser):

@@ -185,7 +185,7 @@ def test_a_new_server_has_pictures_without_values():
     """They have the size of all others, so that a page does not move when values appear."""
     found = pictures(activity([]))
 
-    assert all("<figure" in value for value in (found.load, found.vcpus, found.ends, found.waits))
+    assert all("<figure" in picture for picture in (found.load, found.vcpus, found.ends, found.waits))
     assert "running: none recorded</li>" in found.load
 
 

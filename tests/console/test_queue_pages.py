@@ -34,7 +34,7 @@ async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(brow
         await browser.wait_for(job_id, "RUNNABLE")
     page = await browser.open("/ui/queues/gpu")
     assert [identifier for identifier in page.page.ids if identifier.startswith("job-")] == [
-        f"job-{value}" for value in waiting
+        f"job-{number}" for number in waiting
     ]
     assert "2nd in line" in page.text
     assert 'title="Place in queue gpu: 2nd, behind 1 job requesting 1 vCPU.' in page.body

@@ -37,7 +37,7 @@ async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
     assert "3 of 3 jobs submitted again" in result.text
     jobs = (await browser.call("batchq/listjobs", {"jobNames": ["sweep"]}))["jobs"]
     new = [await browser.describe(job["jobId"]) for job in jobs if job["jobId"] != array]
-    variables = [value for job in new for value in job["container"]["environment"]]
+    variables = [variable for job in new for variable in job["container"]["environment"]]
     indexes = [variable["value"] for variable in variables if variable["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
     assert sorted(indexes) == ["0", "1", "2"]
 

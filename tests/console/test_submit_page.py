@@ -86,8 +86,8 @@ async def test_the_commands_of_a_checked_form_are_equal_to_it(browser):
     fields = {"definition": "simple", "command": "sh -c 'echo \"a b\"'", "memory": "1g", "tags": "a=b c"}
     page = await browser.post("/ui/submit", new_form(**fields, action="check"), status=200)
     batchq, aws = (
-        shlex.split(html.unescape(re.search(f'id="{value}-command">(.*?)</pre>', page.body)[1]))
-        for value in ("batchq", "aws")
+        shlex.split(html.unescape(re.search(f'id="{program}-command">(.*?)</pre>', page.body)[1]))
+        for program in ("batchq", "aws")
     )
     assert batchq[:4] == ["batchq", "submit", "-d", "simple"]
     assert batchq[-4:] == ["--", "sh", "-c", 'echo "a b"']
@@ -106,7 +106,7 @@ async def test_a_form_like_a_job_repeats_it(browser):
     answer = await browser.post("/ui/submit", form | {"memory": "128m"})
     before, after = await browser.describe(old), await browser.describe(answer.headers["Location"])
     same = ("jobName", "jobQueue", "jobDefinition", "parameters", "retryStrategy")
-    assert [before[value] for value in same] == [after[value] for value in same]
+    assert [before[member] for member in same] == [after[member] for member in same]
     assert after["container"]["command"] == ["echo", "a b"]
     assert "batchq:rerun-of" not in after["tags"]
 
@@ -178,7 +178,7 @@ async def test_a_grid_is_a_group_of_jobs_with_their_values(browser):
 
     assert "The grid has 4 jobs." in checked.text
     command = shlex.split(html.unescape(re.search('id="batchq-command">(.*?)</pre>', checked.body)[1]))
-    assert [command[at + 1] for at, value in enumerate(command) if value == "--each"] == ["lr=0.1,0.01", "seed=1..2"]
+    assert [command[at + 1] for at, word in enumerate(command) if word == "--each"] == ["lr=0.1,0.01", "seed=1..2"]
     assert command[command.index("--max-running") :][:2] == ["--max-running", "3"]
     (path,) = {answer.headers["Location"] for answer in answers}
     page = await browser.open(path)
@@ -228,7 +228,7 @@ async def test_each_wrong_field_is_marked(browser):
     for fields, marked in WRONG_FIELDS:
         page = await browser.post("/ui/submit", new_form(**{"definition": "simple"} | fields), status=400)
         assert set(re.findall(r'id="(\w+)"[^>]*aria-invalid="true"', page.body)) == marked, fields
-        assert {f"{value}-error" for value in marked} <= set(page.page.ids)
+        assert {f"{field}-error" for field in marked} <= set(page.page.ids)
 
     assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
 

@@ -198,7 +198,7 @@ async def test_equal_rows_of_children_and_of_submissions_become_one(browser):
     assert re.search(r"sweep : \d+ children ▶ RUNNING", environments.text)
     assert f"/ui/jobs/{array}/children?state=RUNNING" in environments.page.links
     assert "SubmitJob 4 jobs short-2" in re.sub(r" [0-9a-f]{8} ", " ", audit.text)
-    assert {f"/ui/jobs/{value}" for value in others} <= set(audit.page.links)
+    assert {f"/ui/jobs/{job_id}" for job_id in others} <= set(audit.page.links)
     assert re.search(r"TerminateJob short-0 \w+ \w+ enough of it", audit.text)
 
 
@@ -244,10 +244,10 @@ async def test_only_operators_read_the_errors_of_the_server(tmp_path, monkeypatc
         for user in ("eve", "oda"):
             visitor.cookie = None
             await visitor.log_in(user)
-            shown = [(await visitor.open(f"/ui/{value}")).text for value in ("", "jobs", "system")]
+            shown = [(await visitor.open(f"/ui/{path}")).text for path in ("", "jobs", "system")]
             shown.append(json.dumps(await visitor.call("batchq/overview", {}, user=user)))
-            assert [SECRET in value for value in shown] == [user == "oda"] * 4
-            assert [sentence in value for value in shown] == [user == "eve"] * 4
+            assert [SECRET in text for text in shown] == [user == "oda"] * 4
+            assert [sentence in text for text in shown] == [user == "eve"] * 4
 
 
 @pytest.mark.fault("SE76")

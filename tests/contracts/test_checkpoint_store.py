@@ -13,7 +13,7 @@ from tests.support.builders import job_id
 from tests.support.inline import InlineCheckpointFiles
 
 JOB, OTHER = job_id(1), job_id(2)
-STOP, FINAL = (Moment(attempt=1, mark=value) for value in Mark)
+STOP, FINAL = (Moment(attempt=1, mark=mark) for mark in Mark)
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 

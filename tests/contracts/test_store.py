@@ -128,7 +128,7 @@ async def test_the_last_order_is_the_highest(store):
 async def test_concurrent_commits_are_all_saved(store):
     many = [job() for _ in range(50)]
 
-    await asyncio.gather(*(update(store, inserted=(value,)) for value in many))
+    await asyncio.gather(*(update(store, inserted=(job,)) for job in many))
 
     assert await store.jobs([other_job.id for other_job in many]) == {other_job.id: other_job for other_job in many}
 
@@ -288,7 +288,7 @@ async def test_an_expired_submission_key_can_be_reused_before_its_deletion(store
     keys = [submission(invocation_id=f"{number:04}") for number in range(MAX_SUBMISSIONS_DELETED + 1)]
     await update(store, inserted=(first,), submissions=tuple((key, first.id, NOON) for key in keys))
 
-    anew = tuple((value, again.id, later) for value in (keys[0], keys[-1]))
+    anew = tuple((key, again.id, later) for key in (keys[0], keys[-1]))
     await update(store, inserted=(again,), submissions=anew, delete_submissions_before=later)
 
     assert await store.submissions([keys[0], keys[-1]]) == {keys[0]: again.id, keys[-1]: again.id}

@@ -96,12 +96,12 @@ async def test_children_are_searched_in_a_bounded_range_of_indices(store, seven_
 async def test_other_jobs_have_no_children(store, seven_children):
     for_none = [job_id(9), job_id(18), job_id(99), seven_children[0].id, "\ud800"]
 
-    assert [await store.children(value, 0, 100) for value in for_none] == [()] * 5
+    assert [await store.children(job_id, 0, 100) for job_id in for_none] == [()] * 5
     assert [
         (await store.list(PageQuery(selection=JobSelection(parent=other_job_id), limit=100))).jobs
         for other_job_id in for_none
     ] == [()] * 5
-    assert [await store.child_runs(value) for value in for_none] == [()] * 5
+    assert [await store.child_runs(job_id) for job_id in for_none] == [()] * 5
 
 
 async def test_a_spawning_array_has_its_existing_children(store):
@@ -140,14 +140,14 @@ async def test_queued_children_of_an_ended_array_count_as_failed(store, seven_ch
 
     assert indices(await listed(store, **of)) == found
     assert indices(await listed(store, limit=2, **of)) == found[:2]
-    assert indices(await listed(store, before=SearchPosition(0, 16), **of)) == [value for value in found if value < 5]
+    assert indices(await listed(store, before=SearchPosition(0, 16), **of)) == [index for index in found if index < 5]
 
 
 async def test_pages_of_children_continue_below_their_last_index(store, seven_children):
     async def page(before):
         return indices(await listed(store, limit=3, before=before and SearchPosition(0, before)))
 
-    assert [await page(value) for value in (None, 15, 12, 11)] == [[6, 5, 4], [3, 2, 1], [0], []]
+    assert [await page(after) for after in (None, 15, 12, 11)] == [[6, 5, 4], [3, 2, 1], [0], []]
 
 
 async def listed(store, status=None, limit=100, **page):

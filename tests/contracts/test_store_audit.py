@@ -77,7 +77,7 @@ async def test_audit_records_of_a_failed_commit_are_not_saved(store):
     ],
 )
 async def test_a_query_selects_only_matching_records(store, several, query, found):
-    assert await records(store, **query) == [several[value] for value in found]
+    assert await records(store, **query) == [several[record] for record in found]
 
 
 @pytest.mark.parametrize("visibility", [None, Visibility(user="ada", accounts=frozenset({"team", "other"}))])
@@ -108,7 +108,7 @@ async def test_records_about_a_job_are_visible_to_its_owner_and_coordinators(sto
     )
     await store.commit(Changes(inserted=(job(),), audit_records=by_others))
 
-    assert await records(store, visibility=visibility) == [by_others[value] for value in found]
+    assert await records(store, visibility=visibility) == [by_others[record] for record in found]
 
 
 async def test_journaled_records_are_ingested_once(store):

@@ -43,7 +43,7 @@ def chosen(store):
     async def chosen(jobs, **selection):
         job_filter = JobSelection(**selection)
         await store.commit(Changes(inserted=tuple(jobs), history=ended(jobs)))
-        previewed = [value.place for value in await store.preview(job_filter, 100)]
+        previewed = [candidate.place for candidate in await store.preview(job_filter, 100)]
         await store.commit(Changes(bulk_stops=((BULK_STOP, job_filter),)))
         selected = [(target.job.sequence, target.part) for target in await store.next_targets(1, 100)]
         assert selected == previewed[::-1]

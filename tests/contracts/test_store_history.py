@@ -163,7 +163,7 @@ async def test_the_store_and_the_filter_select_the_same_entries(store):
         FeedFilter(visibility=Visibility(user="eve", accounts=frozenset({"botany"}))),
         FeedFilter(statuses=frozenset({Status.PENDING})),
     ):
-        assert (await read(store, wanted=wanted)).entries == tuple(value for value in saved if wanted.matches(value))
+        assert (await read(store, wanted=wanted)).entries == tuple(entry for entry in saved if wanted.matches(entry))
 
 
 async def test_a_number_that_was_never_used_is_reported_as_a_gap(store):

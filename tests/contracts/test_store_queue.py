@@ -133,7 +133,7 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     first, second, third = await insert(waiting(1), waiting(3), waiting(5, millicpus=1000))
     await insert(waiting(2, queue=QueueName("other")), waiting(4, unschedulable=True), job(number=0))
 
-    found = await store.places([place_query(value) for value in (third, first, second)])
+    found = await store.places([place_query(job) for job in (third, first, second)])
 
     assert found == {
         first.id: QueuePosition(ahead=0, millicpus=0),
@@ -151,7 +151,7 @@ async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert)
     )
     await insert(waiting(0, share_identifier="red", scheduling_priority=9))
 
-    found = await store.places([place_query(value) for value in (low, high, later)])
+    found = await store.places([place_query(job) for job in (low, high, later)])
 
     assert [found[other_job.id].ahead for other_job in (high, low, later)] == [0, 1, 2]
 

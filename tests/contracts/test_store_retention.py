@@ -271,7 +271,7 @@ async def test_only_unneeded_arrays_and_jobs_are_deleted(groups, keep, limit, da
     assert set(await store.jobs([other_job.id for of in jobs for other_job in of])) == {
         other_job.id for of in jobs for other_job in of
     } - {other_job.id for other_job in gone}
-    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for value in gone for tag in container_tags(value)}
+    assert set(await store.deleted_log_ids(1000)) == {tag.log_id for job in gone for tag in container_tags(job)}
     assert await store.last_sequence() == last
     assert sum(done) == len(gone)
     assert all(step <= limit for step in done)

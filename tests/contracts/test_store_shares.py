@@ -262,7 +262,7 @@ def specified(jobs, limit, after):
     shares = sorted({other_job.share for other_job in waiting if other_job.share is not None})
     order = -1 if after is None else after[1]
     by_rank = sorted(waiting, key=_rank)
-    behind = [value for value in by_rank if after is None or _rank(value) > (-after[0], after[1])]
+    behind = [job for job in by_rank if after is None or _rank(job) > (-after[0], after[1])]
     return (
         tuple(shares),
         [tuple([other_job for other_job in behind if other_job.share == share][:limit]) for share in shares],

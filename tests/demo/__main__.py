@@ -25,7 +25,7 @@ def main(kind: type[Service] = Service) -> int:
     ):
         print(f"batchq serves at {service.url}; a stopped job has {GRACE} s between SIGTERM and SIGKILL\n")
         holder = stage(service.client())
-        wrong = sum(report_outcome(service, *value) for value in play(service))
+        wrong = sum(report_outcome(service, *played) for played in play(service))
         service.client().terminate_job(jobId=holder, reason=REASON)
         left = not_removed(service)
     status = service.process.returncode
@@ -75,7 +75,7 @@ def play(service: Service) -> list[tuple[Play, str]]:
     """Submit all jobs, cancel or terminate each in the status of its play, and wait until all have ended."""
     batch = service.client()
     jobs = {submit(batch, other_play): other_play for other_play in PLAYS}
-    to_do = {job_id: value for job_id, value in jobs.items() if value.then}
+    to_do = {job_id: job_play for job_id, job_play in jobs.items() if job_play.then}
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         statuses = {job["jobId"]: job["status"] for job in batch.describe_jobs(jobs=list(jobs))["jobs"]}
@@ -88,7 +88,7 @@ def play(service: Service) -> list[tuple[Play, str]]:
         if set(statuses.values()) <= OVER:
             break
         time.sleep(0.1)
-    return [(value, job_id) for job_id, value in jobs.items()]
+    return [(job_play, job_id) for job_id, job_play in jobs.items()]
 
 
 def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
@@ -112,7 +112,7 @@ def report_outcome(service: Service, job_play: Play, job_id: str) -> bool:
 
 def steps(walk: list[dict[str, Any]]) -> str:
     """Each status and each step of a stop order, with the seconds since the job was submitted."""
-    return " -> ".join(f"{step(value)} {(value['at'] - walk[0]['at']) / 1000:.2f}s" for value in walk)
+    return " -> ".join(f"{step(entry)} {(entry['at'] - walk[0]['at']) / 1000:.2f}s" for entry in walk)
 
 
 def step(entry: dict[str, Any]) -> str:

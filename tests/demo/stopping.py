@@ -84,8 +84,8 @@ def play(day: JobQueue, keys: dict[str, list[str]]) -> Iterator[str]:
     day.reach(train, "FAILED")
     yield from line_of("ada", "batchq terminate; echo $?")
     yield from line_of("cora", "batchq terminate -A lab -t all --reason 'the room is too hot'")
-    for value in (grid, model):
-        day.reach(value, "FAILED")
+    for job in (grid, model):
+        day.reach(job, "FAILED")
     yield from line_of("cora", "batchq terminate -A lab -t all")
 
 

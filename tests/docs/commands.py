@@ -62,7 +62,9 @@ def page():
     parts = [INTRODUCTION.format(server=server)]
     for topic, names in TOPICS.items():
         parts.append(f"## {topic[0].upper()}{topic[1:]}\n")
-        parts += [f"{section(words, value)}\n" for words, value in commands.items() if words.partition(" ")[0] in names]
+        parts += [
+            f"{section(words, parser)}\n" for words, parser in commands.items() if words.partition(" ")[0] in names
+        ]
     return "\n".join(parts)
 
 

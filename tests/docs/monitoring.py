@@ -231,7 +231,7 @@ def alerts() -> str:
 
 def metrics_in(text: str) -> set[str]:
     """The names of batchq's metrics in a text, without the suffixes of histograms."""
-    return {re.sub(r"_(bucket|sum|count)$", "", value) for value in re.findall(r"\bbatchq_\w+", text)}
+    return {re.sub(r"_(bucket|sum|count)$", "", metric) for metric in re.findall(r"\bbatchq_\w+", text)}
 
 
 if __name__ == "__main__":

@@ -75,12 +75,12 @@ def _on_terminal(shell: Session, command: str) -> Played:
 def picture(played: list[Played]) -> str:
     """The SVG image of the commands, one below the other."""
     rows, at = list[tuple[str, str, float]](), 0.0
-    for value in played:
-        rows.append((f"$ {value.command}", "command", at))
-        at += TYPING + min(value.seconds, MAX_WAIT)
-        rows += [(line, "output", at) for line in value.lines[:MAX_LINES]]
-        if len(value.lines) > MAX_LINES:
-            rows.append((f"... {len(value.lines) - MAX_LINES} more lines", "rest", at))
+    for command in played:
+        rows.append((f"$ {command.command}", "command", at))
+        at += TYPING + min(command.seconds, MAX_WAIT)
+        rows += [(line, "output", at) for line in command.lines[:MAX_LINES]]
+        if len(command.lines) > MAX_LINES:
+            rows.append((f"... {len(command.lines) - MAX_LINES} more lines", "rest", at))
     width, height = round(COLUMNS * WIDTH) + 2 * MARGIN, LINE * (len(rows) + 1) + 2 * MARGIN
     return "\n".join(
         [

@@ -98,7 +98,7 @@ def measured(session: Session) -> dict[str, tuple[float, float]]:
 def steps_of(text: str) -> list[tuple[str, Example]]:
     """The examples of the page, each with the heading of its step; empty for the preparation."""
     shown = PART.sub("", text)
-    starts = [value.start() for value in EXAMPLE.finditer(shown)]
+    starts = [match.start() for match in EXAMPLE.finditer(shown)]
     titles = [[pair[1] for pair in STEP.finditer(shown, 0, start)] for start in starts]
     return [(title[-1] if title else "", example) for title, example in zip(titles, examples(shown), strict=True)]
 

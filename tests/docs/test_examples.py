@@ -36,7 +36,7 @@ def test_pages_for_servers_with_docker_run_on_docker():
     on_docker = {name(example) for example in pages_with_examples(docker=True)}
 
     assert {"README.md", "docs/sweeps.md", "docs/cost.md", "docs/training.md"} <= on_docker
-    assert not [value for value in on_docker if "BATCHQ_SIMULATED" in (ROOT / value).read_text()]
+    assert not [page for page in on_docker if "BATCHQ_SIMULATED" in (ROOT / page).read_text()]
 
 
 TRAINING = (
@@ -78,7 +78,7 @@ def test_the_job_that_readme_pauses_is_running(tmp_path):
     finally:
         shell.close()
 
-    (pausing,) = (value for value in printed if "pausing since" in value)
+    (pausing,) = (line for line in printed if "pausing since" in line)
     assert pausing.endswith("(RUNNING)")
     assert printed[-1].startswith("1 stopping (final checkpoint")
 
@@ -88,7 +88,7 @@ def test_the_workflow_runs_commands_that_other_examples_run():
     page = next(example for example in pages_with_examples(docker=False) if example.name == "ci.md")
     found = examples(page.read_text())
 
-    (workflow,) = (value for value in found if value.action == "workflow")
+    (workflow,) = (example for example in found if example.action == "workflow")
 
     steps = [line.partition("run: ")[2] for line in workflow.text.splitlines() if "- run: " in line]
     assert steps == ["pip install ./batchq boto3 pytest", "pytest -q"]

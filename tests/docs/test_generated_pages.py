@@ -23,7 +23,7 @@ def test_the_picture_of_the_rooms_is_current():
 
 def test_the_page_describes_every_room():
     text = room_graph.PAGE.read_text()
-    rooms = {value for arrow in room_graph.edges() for value in arrow}
+    rooms = {room for arrow in room_graph.edges() for room in arrow}
 
     assert [room for room in sorted(rooms) if f"`{room}`" not in text] == []
 
@@ -68,7 +68,7 @@ def test_the_recording_shows_the_commands_of_the_page():
 
     shown = [line.text for line in image.iter("{http://www.w3.org/2000/svg}text") if line.get("class") == "command"]
 
-    assert shown == [f"$ {value}" for value in recording.commands_of_the_page()]
+    assert shown == [f"$ {command}" for command in recording.commands_of_the_page()]
 
 
 def test_the_first_screen_of_readme_shows_the_recording():

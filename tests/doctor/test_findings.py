@@ -183,7 +183,7 @@ def test_the_disk_and_the_mode_of_the_checkpoints_are_examined(mode, free, text)
 
     found = [message for _, _, message in failures(checkpoints=checkpoints)]
 
-    assert [text in value for value in found] == ([True] if text else [])
+    assert [text in line for line in found] == ([True] if text else [])
 
 
 def test_a_missing_data_directory_is_healthy():

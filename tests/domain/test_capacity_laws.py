@@ -53,7 +53,7 @@ def offers(draw):
     by_name = draw(environments)
     active = draw(some.lists(some.tuples(resources, some.sampled_from([*LIVING, DELETED])), max_size=2))
     site = Cluster(environments=by_name, machines=MachineSet(one_machine(HOST), by_name.values()), stocks={})
-    room = FreeCapacity(cluster=site, usage=Usage(under_way(*value) for value in active).after(()), now=NOON)
+    room = FreeCapacity(cluster=site, usage=Usage(under_way(*job) for job in active).after(()), now=NOON)
     taken, aside, made = list(active), [], []
     for number, (wanted, names) in enumerate(draw(some.lists(some.tuples(resources, queues), min_size=1, max_size=12))):
         outcome = room.place_or_reserve(Candidate(job_id=job_id(number), sequence=number, resources=wanted), names)
@@ -72,8 +72,8 @@ def offer_of(wanted, names, outcome, *, by_name, taken, aside):
     enabled = [name for name in names if name in by_name and by_name[name].state is State.ENABLED]
     able = {name for name in enabled if fits_in(wanted, HOST, by_name[name].max_millicpus)}
     free = {name for name in able if fits_in(wanted, *left(name, by_name, taken))}
-    kept = [(value, name) for value, names in aside for name in names]
-    hosts = [(value, None) for value, _ in aside]
+    kept = [(candidate, name) for candidate, names in aside for name in names]
+    hosts = [(candidate, None) for candidate, _ in aside]
     return Offer(
         names=enabled,
         able=able,
@@ -90,7 +90,7 @@ def left(name, by_name, on_environments, on_host=None):
         sum(resources.memory_mib for resources, _ in on_host),
         sum(resources.gpus for resources, _ in on_host),
     )
-    vcpus = sum(value.millicpus for value, where in on_environments if where == name)
+    vcpus = sum(job.millicpus for job, where in on_environments if where == name)
     host = Resources(millicpus=0, memory_mib=HOST.memory_mib - memory, gpus=HOST.gpus - gpus)
     return host, by_name[name].max_millicpus - vcpus
 
@@ -126,7 +126,7 @@ def a_job_is_placed_only_where_it_fits(made):
 
 @law
 def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
-    with_environments = [value for value in made if value.names]
+    with_environments = [candidate for candidate in made if candidate.names]
 
     assert [decision for decision in made if isinstance(decision.outcome, Unschedulable)] == [
         other_environment for other_environment in with_environments if not other_environment.able
@@ -136,7 +136,7 @@ def a_job_is_unschedulable_if_no_enabled_environment_could_hold_it(made):
 @law
 def a_job_is_placed_in_the_first_environment_with_unreserved_capacity(made):
     able = [found for found in made if found.able]
-    places = [[name for name in value.names if name in value.beside] for value in able]
+    places = [[name for name in candidate.names if name in candidate.beside] for candidate in able]
 
     assert [decision.outcome for decision in able if isinstance(decision.outcome, Fits)] == [
         Fits(environment=names[0]) for names in places if names
@@ -164,5 +164,5 @@ def test_capacity_is_reserved_for_jobs_that_may_start_before_the_job_ends(listed
 
     mine = [amounts for start, amounts in listed if start is None or minute is None or start <= minute]
     assert {of: amount for of, amount in kept.items() if amount} == {
-        of: sum(value.get(of, 0) for value in mine) for each in mine for of in each
+        of: sum(job.get(of, 0) for job in mine) for each in mine for of in each
     }

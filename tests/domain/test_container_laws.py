@@ -327,7 +327,7 @@ def may_start(job, part):
             one_container.state is AttemptContainerState.ENDED and one_container.exit_code == 0
         ),
     }
-    met = all(come_true[value.condition](here[value.container]) for value in spec.depends_on)
+    met = all(come_true[dependency.condition](here[dependency.container]) for dependency in spec.depends_on)
     return met and (main_runs or part.node == job.spec.nodes.main)
 
 

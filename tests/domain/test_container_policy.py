@@ -97,7 +97,7 @@ def test_the_socket_of_the_engine_needs_a_permission_of_its_own(path):
 def test_paths_beside_the_engine_are_permitted():
     requested = [work(container=mounting(path)) for path in ("/var", "/run/user/1000", "/devices", "/proc.txt")]
 
-    assert [container_refusal(value, None, ROOT) for value in requested] == [None] * len(requested)
+    assert [container_refusal(spec, None, ROOT) for spec in requested] == [None] * len(requested)
 
 
 TOO_LARGE = [str(2**31), str(2**32), "9" * 20, "1" * 5000]  # the engine reads them as other numbers, or as names
@@ -110,7 +110,7 @@ TOO_LARGE = [str(2**31), str(2**32), "9" * 20, "1" * 5000]  # the engine reads t
         *("", "root", "0", "00", "+0", "-0", "0:1000", "app", "toor", "1e3", "1000 ", "\u0661", ":1000", "0x3e8"),
         *("1000:0", "1000:00", "65534:staff", "1000:-1", "1:2:3"),
         *TOO_LARGE,
-        *(f"1000:{value}" for value in TOO_LARGE),
+        *(f"1000:{group}" for group in TOO_LARGE),
     ],
     ids=lambda user: user[:12],
 )

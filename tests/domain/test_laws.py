@@ -94,7 +94,7 @@ def a_status_changes_only_along_the_edges(life):
 def a_job_succeeds_only_with_exit_code_0_and_without_a_stop_order(life):
     done = since(life, lambda job: job.status is Status.SUCCEEDED)[:1]
 
-    assert all(isinstance(value.event, on.ContainerExited) and value.event.exit_code == 0 for value in done)
+    assert all(isinstance(step.event, on.ContainerExited) and step.event.exit_code == 0 for step in done)
     assert all(transition.after.attempts[-1].exit_code == 0 for transition in done)
     assert all(transition.after.stop is None and not transition.after.is_cancelled for transition in done)
 

@@ -25,7 +25,7 @@ def family(*statuses, size=None, born=NOON, **changes):
     """An array whose first children are in these statuses, and these."""
     waiting = builders.job(array_size=size or len(statuses), **changes)
     parent, children = arrays.spawn(step(waiting, on.DependenciesMet(), NOON)[0], len(statuses), born)
-    children = [builders.job(**_members(value, status)) for value, status in zip(children, statuses, strict=True)]
+    children = [builders.job(**_members(child, status)) for child, status in zip(children, statuses, strict=True)]
     moves = [Moved(index=child.child.index, before=None, after=child.status) for child in children]
     return arrays.count_children(parent, moves, NOON), children
 
@@ -101,5 +101,5 @@ def test_other_jobs_are_shown_unchanged():
     parent, (child, active) = family(Is.RUNNABLE, Is.RUNNING)
     other = builders.job()
 
-    assert [sealed().project(value) for value in (parent, child, other)] == [parent, child, other]
+    assert [sealed().project(job) for job in (parent, child, other)] == [parent, child, other]
     assert sealed(result(parent, TERMINATE)).project(active) == active

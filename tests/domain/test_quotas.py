@@ -115,7 +115,7 @@ def room(limited, active=(), *, at_once=100_000):
         stocks={},
         quotas=limited,
     )
-    return FreeCapacity(cluster=site, usage=Usage(under_way(*value) for value in active).after(()), now=NOON)
+    return FreeCapacity(cluster=site, usage=Usage(under_way(*job) for job in active).after(()), now=NOON)
 
 
 def under_way(account, millicpus):
@@ -142,9 +142,9 @@ def test_no_account_exceeds_its_limit(vcpus, active, wanting):
     its, before = room(limited, active), in_use(limited, active)
 
     placed = [
-        value
-        for number, value in enumerate(wanting)
-        if isinstance(its.place_or_reserve(offered(number, *value), LOCAL), Fits)
+        demand
+        for number, demand in enumerate(wanting)
+        if isinstance(its.place_or_reserve(offered(number, *demand), LOCAL), Fits)
     ]
 
     after = in_use(limited, [*active, *placed])
@@ -159,7 +159,7 @@ def test_a_job_of_an_account_below_its_limit_does_not_wait_for_it(vcpus, active,
 
     outcomes = [
         (its.at_limit(one, LOCAL), its.place_or_reserve(one, LOCAL))
-        for one in (offered(n, *value) for n, value in enumerate(wanting))
+        for one in (offered(n, *demand) for n, demand in enumerate(wanting))
     ]
 
     assert [(at, outcome) for at, outcome in outcomes if isinstance(outcome, Insufficient) and at is None] == []
@@ -173,5 +173,5 @@ def test_closing_an_account_closes_the_accounts_below_it(vcpus, closes):
 
     lineages = {name: {above.name for above in closed._quotas.directory.lineage(name)} for name in [*ABOVE, "gone"]}
     assert {name for name in lineages if closed.has(name)} == {
-        name for name, value in lineages.items() if closes in value
+        name for name, lineage in lineages.items() if closes in lineage
     }

@@ -34,7 +34,11 @@ def after(order, before):
 @pytest.mark.parametrize(
     ("status", "order", "text"),
     [
-        *((value, order, AT_ONCE) for value in (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE) for order in ORDERS),
+        *(
+            (status, order, AT_ONCE)
+            for status in (Status.SUBMITTED, Status.PENDING, Status.RUNNABLE)
+            for order in ORDERS
+        ),
         (Status.RUNNING, CANCEL, "The attempt continues and is the last one; if it succeeds, the job is SUCCEEDED."),
         (Status.RUNNING, TERMINATE, f"SIGTERM, {STOPPED}"),
         (Status.RUNNING, FORCE, "SIGKILL, FAILED whatever the exit code, never retried."),

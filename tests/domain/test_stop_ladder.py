@@ -107,7 +107,7 @@ def test_the_history_shows_each_step_of_the_ladder():
         StopProgress.SIGNALLED,
         StopProgress.KILLED,
     ]
-    assert [value.checkpoint for value in found] == [None, None, "epoch-7", None, None]
+    assert [step.checkpoint for step in found] == [None, None, "epoch-7", None, None]
 
 
 def test_force_shows_that_the_final_checkpoint_is_missing():

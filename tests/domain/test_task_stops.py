@@ -72,7 +72,7 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
     ids=["of the job", "of the container", "of the request"],
 )
 def test_a_container_has_the_grace_period_of_the_request_else_its_own(stop_timeout, requested, grace):
-    own, asked = (None if value is None else timedelta(seconds=value) for value in (stop_timeout, requested))
+    own, asked = (None if seconds is None else timedelta(seconds=seconds) for seconds in (stop_timeout, requested))
     job = after(task_job(app(stop_timeout=own)), runs(APP), terminate(grace=asked), is_signalled(APP))
 
     assert next_wakeup(job) == at(grace)

@@ -54,7 +54,7 @@ def test_a_coordinator_coordinates_the_accounts_below():
 def test_resources_of_accounts_above_may_be_used_and_not_changed():
     labs, roots = Owner(user="cora", account="lab"), Owner(user="amy")
 
-    assert [caller("ada").may_use(value) for value in (labs, roots, SAME, OTHER)] == [True, True, True, False]
+    assert [caller("ada").may_use(resource) for resource in (labs, roots, SAME, OTHER)] == [True, True, True, False]
     assert not any(caller("ada").reaches(job_id) for job_id in (labs, roots))
 
 
@@ -124,7 +124,7 @@ PLAIN = {"of the team", "of another account", "coordinator below", "coordinator 
 def test_each_role_has_its_permissions_and_reaches_its_jobs_and_users(name, permissions, reached, managed, stored):
     by = caller(name)
 
-    assert {value for value in Permission if by.has(value)} == permissions
+    assert {permission for permission in Permission if by.has(permission)} == permissions
     assert [job_id for job_id in (OWN, SAME, OTHER) if by.reaches(job_id)] == reached
     assert {what for what, user in USERS.items() if manages(by, user)} == managed
     for before in (None, IN_TEAM):
@@ -201,8 +201,8 @@ def test_the_directory_stays_consistent_in_every_history(changes):
     climbs = {name: [item.name for item in people.lineage(name)] for name in people.accounts}
     above = {account.parent for account in people.accounts.values()} - {None}
     assert all(climb[-1] == ROOT and len(climb) == len(set(climb)) for climb in climbs.values())
-    assert all(people.account(value) for value in above)
-    assert all(people.account(value) for user in people.users.values() for value in {user.account, *user.coordinates})
+    assert all(people.account(name) for name in above)
+    assert all(people.account(name) for user in people.users.values() for name in {user.account, *user.coordinates})
     assert any(user.role is Role.ADMIN for user in people.users.values())
 
 

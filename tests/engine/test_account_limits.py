@@ -46,7 +46,7 @@ WIDE = [environment(max_millicpus=64_000)]
 
 
 def quotas(**vcpus):
-    limits = {value: AccountLimits(vcpus=vcpus.get(value)) for value in ABOVE}
+    limits = {name: AccountLimits(vcpus=vcpus.get(name)) for name in ABOVE}
     return Quotas(
         Directory(accounts={name: Account(name=name, parent=ABOVE[name], limits=limits[name]) for name in ABOVE})
     )
@@ -113,7 +113,7 @@ async def test_limits_of_vcpus(limits, held, jobs, placed):
 
     unit = await after_placement(store, catalog_of(queue(), queue("other", priority=9)), quotas=quotas(**limits))
 
-    assert environments_of(unit, *waiting) == ["local" if value == "+" else None for value in placed]
+    assert environments_of(unit, *waiting) == ["local" if mark == "+" else None for mark in placed]
     assert environments_of(unit, *runs) == ["local"] * len(runs)
 
 

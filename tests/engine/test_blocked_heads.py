@@ -26,7 +26,7 @@ async def test_each_queue_has_its_own_head():
 
     await harness.process(SURVEYED)
 
-    assert [await blocked(harness, value) for value in (one, two)] == [(FOR_VCPUS, at(0))] * 2
+    assert [await blocked(harness, queue) for queue in (one, two)] == [(FOR_VCPUS, at(0))] * 2
 
 
 async def test_an_unchanged_mark_is_not_written_again():

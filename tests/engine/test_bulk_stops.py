@@ -203,7 +203,7 @@ async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
     await harness.process(ContinueWork())
     await harness.process(ContinueWork())
 
-    assert [value for some in places(reports)[:-1] for value in some] == [
+    assert [place for some in places(reports)[:-1] for place in some] == [
         child_id(ONE, index) for index in (4, 3, 2, 1, 0)
     ]
 

@@ -321,7 +321,7 @@ async def test_all_containers_of_a_damaged_multi_container_job_are_removed(datab
 
     await check_damaged(harness)
 
-    assert harness.effects == [do.CleanUpContainer(tag=value) for value in tags_under_way(bad)]
+    assert harness.effects == [do.CleanUpContainer(tag=tag) for tag in tags_under_way(bad)]
     assert await end_of(harness, bad) == LOST
 
 
@@ -373,7 +373,7 @@ async def test_the_children_of_a_damaged_array_fail(database, column):
 
     await check_damaged(harness)
     await through(harness)
-    started = [event_message(value, exited(0)) for value in harness.loop.state.active.values()]
+    started = [event_message(job, exited(0)) for job in harness.loop.state.active.values()]
     await harness.process(*started)
     await through(harness)
 
@@ -395,7 +395,7 @@ async def test_an_array_damaged_while_it_spawns_ends_with_its_children(database,
 
     await check_damaged(harness)
     await through(harness)
-    await harness.process(*(event_message(value, exited(0)) for value in harness.loop.state.active.values()))
+    await harness.process(*(event_message(job, exited(0)) for job in harness.loop.state.active.values()))
     await through(harness)
 
     over = (await harness.store.jobs([array]))[array]

@@ -269,7 +269,7 @@ async def test_host_paths_that_were_created_are_saved_with_the_container(monkeyp
     monkeypatch.setattr(harness.simulated, "create", creating)
     await harness.execute(do.StartContainer(tag=harness.tag))
 
-    assert [value.created_host_paths for value in harness.created] == [("/data/x",)]
+    assert [event.created_host_paths for event in harness.created] == [("/data/x",)]
 
 
 async def test_an_absent_container_that_was_created_before_is_lost_and_not_created_again():

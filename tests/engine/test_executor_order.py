@@ -332,7 +332,7 @@ EXPECTED, OTHER, RUNS = (Tag(job_id=job_id(number), attempt=1) for number in ran
 
 class Engine:
     async def survey(self):
-        removing = [Inspection(tag=value, state=ContainerState.GOING) for value in (EXPECTED, OTHER)]
+        removing = [Inspection(tag=tag, state=ContainerState.GOING) for tag in (EXPECTED, OTHER)]
         return [*removing, Inspection(tag=RUNS, state=ContainerState.RUNNING)]
 
     async def machines(self):

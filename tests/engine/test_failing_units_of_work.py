@@ -152,7 +152,7 @@ class RandomRun:
         return chosen if size is None or self.dice.random() < 0.5 else child_id(chosen, self.dice.randrange(size))
 
     def _reports(self, chance=0.4):
-        jobs = [value for value in self.harness.loop.state.active.values() if self.dice.random() < chance]
+        jobs = [job for job in self.harness.loop.state.active.values() if self.dice.random() < chance]
         return [JobEvent(job_id=job.id, event=self._report_of(job)) for job in jobs]
 
     def _report_of(self, job):
@@ -169,7 +169,7 @@ class RandomRun:
     async def known(self):
         """Every job in the store, by its id."""
         own = await self.harness.store.jobs(self.ids)
-        children = [child_id(value, index) for value in own for index in range(self.sizes[value] or 0)]
+        children = [child_id(job_id, index) for job_id in own for index in range(self.sizes[job_id] or 0)]
         return {**own, **await self.harness.store.jobs(children)}
 
     async def end(self):

@@ -123,7 +123,7 @@ async def follow(feed, seen, wanted=ALL, *, reader=ANNA):
 async def busy(store, feed, readers, seconds, between):
     """The pages of each reader while entries are added."""
     seen = [[] for _ in range(readers)]
-    tasks = [asyncio.create_task(follow(feed, value)) for value in seen]
+    tasks = [asyncio.create_task(follow(feed, pages)) for pages in seen]
     await asyncio.sleep(1)
     for number in range(1, round(seconds / between) + 1):
         await add(store, feed, number)
@@ -152,7 +152,7 @@ async def test_many_readers_are_woken_a_bounded_number_of_times_in_a_second(stor
 
     seen = await busy(store, feed, readers, seconds=2, between=0.01)
 
-    assert all([number for _, page in value for number in page] == list(range(1, 201)) for value in seen)
+    assert all([number for _, page in pages for number in page] == list(range(1, 201)) for pages in seen)
     assert sum(map(len, seen)) <= 2 * MAX_WAKES + 2 * readers
 
 

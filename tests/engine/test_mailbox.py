@@ -74,7 +74,7 @@ async def test_each_message_is_taken_once_in_the_order_of_arrival():
 
     taken = [await mailbox.take(most) for most in (1, 70, 1000)]
 
-    assert [value for each in taken for value in numbers_of(each)] == list(range(1, 201))
+    assert [number for each in taken for number in numbers_of(each)] == list(range(1, 201))
     assert mailbox.is_empty
 
 

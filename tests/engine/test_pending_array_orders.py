@@ -129,7 +129,7 @@ async def test_an_order_saved_during_a_read_is_shown_by_the_next_read():
     found = await PendingOrdersView(harness.store, lambda: orders_before, lambda: None).jobs(family_of(SIZE)[1:])
 
     assert {key: _compared(job) for key, job in found.items()} == {
-        value: before[value] for value in family_of(SIZE)[1:]
+        job_id: before[job_id] for job_id in family_of(SIZE)[1:]
     }
 
 
@@ -183,7 +183,7 @@ async def test_an_array_does_not_end_while_a_child_placed_with_the_order_runs():
     await harness.process(to(runs, on.Placed(environment="local")), to(ONE, CANCEL))
     at_once = await shown(harness, 2)
 
-    assert [at_once[value].status for value in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
+    assert [at_once[job_id].status for job_id in (ONE, runs, waits)] == [Status.PENDING, Status.STARTING, Status.FAILED]
 
 
 STEPS = any_.lists(
@@ -245,7 +245,7 @@ def _tagged(job):
 async def check(harness, finished):
     """Finished jobs are unchanged; lists agree with the shown jobs; the array's counts agree with its children."""
     now = await shown(harness)
-    assert {value: now[value] for value in finished} == finished
+    assert {job_id: now[job_id] for job_id in finished} == finished
     finished.update({key: job for key, job in now.items() if job.status in FINISHED})
     for status in Status:
         assert await listed(harness, status) == {key: status for key, job in now.items() if job.status is status}

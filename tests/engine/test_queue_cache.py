@@ -173,7 +173,7 @@ async def test_a_pass_does_not_examine_jobs_that_left_behind_a_head_that_left():
     await harness.process(SURVEYED)
     before = harness.store.queries
 
-    await harness.process(*(request(value, cancel()) for value in line[: 5 * PAGE]))
+    await harness.process(*(request(job_id, cancel()) for job_id in line[: 5 * PAGE]))
 
     assert harness.store.queries == before + 1
     assert (await harness.store.jobs([line[5 * PAGE].id]))[line[5 * PAGE].id].status_reason is not None

@@ -213,7 +213,7 @@ async def test_spending_is_added_up_by_month_after_400_days_and_not_before(harne
 
     await harness.pruner.prune_once()
 
-    assert [await _spent_from(harness, value) for value in (old.replace(day=1), old, recent)] == [3, 1, 1]
+    assert [await _spent_from(harness, day) for day in (old.replace(day=1), old, recent)] == [3, 1, 1]
     assert await harness.store.spending_totals(None) == before
 
 

@@ -182,7 +182,7 @@ async def test_one_active_share_too_many_is_refused():
     await harness.store.commit(Changes(shares=tuple(uses.items())))
     await harness.loop.load()
     last, known, more = (
-        submit(job_id(value), share_identifier=name) for value, name in ((1, "new"), (2, "7"), (3, "more"))
+        submit(job_id(number), share_identifier=name) for number, name in ((1, "new"), (2, "7"), (3, "more"))
     )
 
     await harness.process(last, known, more)

@@ -29,7 +29,7 @@ async def ids(harness, name="default"):
 
 async def since(harness):
     """Seconds after noon, by position."""
-    return [(value - NOON).total_seconds() for _, value in (await taken(harness)).jobs]
+    return [(moment - NOON).total_seconds() for _, moment in (await taken(harness)).jobs]
 
 
 def full():

@@ -37,7 +37,7 @@ class RunningHarness:
 
     def __init__(self, harness):
         self.harness = harness
-        self._tasks = [asyncio.create_task(value()) for value in (harness.loop.scheduler.time_limits.run, self._read)]
+        self._tasks = [asyncio.create_task(loop()) for loop in (harness.loop.scheduler.time_limits.run, self._read)]
 
     async def _read(self):
         while True:

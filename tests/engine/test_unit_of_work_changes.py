@@ -68,7 +68,7 @@ def test_a_change_of_tags_is_saved_without_a_history_entry():
 
     unit.update(job, replace(job, tags=(("team", "blue"),)))
 
-    assert [value.tags for value in changes(unit).updated] == [(("team", "blue"),)]
+    assert [job.tags for job in changes(unit).updated] == [(("team", "blue"),)]
     assert changes(unit).history == ()
 
 

@@ -69,7 +69,7 @@ def main() -> int:
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
     chosen = [build for build in BUILDS if build.name in arguments.only]
-    rows = [examine(value, demo_only=arguments.demo_only, workers=arguments.workers) for value in chosen]
+    rows = [examine(engine, demo_only=arguments.demo_only, workers=arguments.workers) for engine in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
         print(row)

@@ -87,7 +87,7 @@ def _walk(database, job_id):
     found = database.execute(
         "SELECT value FROM job_history JOIN jobs USING (sequence) WHERE id = ? ORDER BY number", [job_id]
     ).fetchall()
-    return [json.loads(value) for (value,) in found]
+    return [json.loads(document) for (document,) in found]
 
 
 def _database(data):

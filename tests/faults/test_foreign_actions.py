@@ -169,7 +169,7 @@ async def test_a_fork_bomb_ends_at_the_limit_of_its_container(docker_engine):
         await over(runtime, storm)
 
         assert well.exit_code == 0
-        assert PIDS / 2 < max(int(value) for value in await output(runtime, storm) if value.isdigit()) <= PIDS
+        assert PIDS / 2 < max(int(line) for line in await output(runtime, storm) if line.isdigit()) <= PIDS
 
 
 @pytest.mark.fault("EN32")

@@ -34,4 +34,4 @@ def test_no_generated_request_at_the_unix_socket_causes_a_server_error(tmp_path)
 
     assert found.returncode == 0, found.stdout
     assert health["status"] == "ok"
-    assert [value for value in PROBLEM.findall(service.log.read_text()) if EXPECTED not in value] == []
+    assert [line for line in PROBLEM.findall(service.log.read_text()) if EXPECTED not in line] == []

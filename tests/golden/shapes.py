@@ -95,7 +95,7 @@ def _example(of: inspect.Type, default: object = NODEFAULT) -> Any:
         case inspect.UnionType(types=types):
             return _example(next(other_type for other_type in types if _name(other_type) not in {"null", "absent"}))
         case inspect.EnumType(cls=cls):
-            return next(value.value for value in reversed(cls) if value is not default)
+            return next(member.value for member in reversed(cls) if member is not default)
         case inspect.LiteralType(values=values):
             return values[-1]
         case inspect.TupleType(item_types=items):

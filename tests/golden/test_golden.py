@@ -60,5 +60,8 @@ def test_comments_of_the_schema_name_the_classes_that_are_stored():
     lists = re.findall(r"JSON of (?:a tuple of )?(\w+(?:, \w+)*(?: or \w+)?)", text)
     named = {part for each in lists for part in re.split(", | or ", each)} | set(re.findall(r"(\w+) for '", text))
 
-    classes = {value.of if isinstance(value.of, type) else get_args(value.of)[0] for value in stored.VALUES.values()}
+    classes = {
+        stored_value.of if isinstance(stored_value.of, type) else get_args(stored_value.of)[0]
+        for stored_value in stored.VALUES.values()
+    }
     assert named == {stored_class.__name__ for stored_class in classes}

@@ -34,21 +34,23 @@ def written_files():
 def test_the_store_touches_its_files_through_sqlite_alone():
     store = [source for source in sources() if name(source).startswith("batchq/store/") and source.name not in FILES]
 
-    assert [where for value in store for where, line in lines(value) if BESIDE_SQLITE.search(line)] == []
+    assert [where for file in store for where, line in lines(file) if BESIDE_SQLITE.search(line)] == []
 
 
 def blind_excepts(source):
     """Handlers of every error that do not raise it again."""
     if not BLIND.search(source.read_text()):  # the search takes a hundredth of the time of a parse
         return []
-    handlers = (value for value in ast.walk(tree(source)) if isinstance(value, ast.ExceptHandler))
+    handlers = (node for node in ast.walk(tree(source)) if isinstance(node, ast.ExceptHandler))
     every = (
         handler
         for handler in handlers
         if handler.type is None or getattr(handler.type, "id", "") in {"Exception", "BaseException"}
     )
     return [
-        value for value in every if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(value))
+        handler
+        for handler in every
+        if not any(isinstance(line, ast.Raise) and not line.exc for line in ast.walk(handler))
     ]
 
 

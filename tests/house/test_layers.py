@@ -10,7 +10,7 @@ from tests.house.rooms import ROOT, imports, module, sources
 def layered_modules():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
-    return {value for layer in layers for value in re.findall(r"[\w.]+", layer)}
+    return {room for layer in layers for room in re.findall(r"[\w.]+", layer)}
 
 
 def is_under(text, layers):

@@ -40,7 +40,7 @@ def ensure_base() -> None:
         binaries = [dependency for dependency in (*library, *modules_of_dependencies()) if ".so" in dependency.suffixes]
         shared = shared_libraries([PYTHON, *binaries])
         folders = ":".join(sorted({str(path.parent) for path in shared}))
-        copied = [(value, str(value)) for value in (PYTHON, *library, *shared)]
+        copied = [(path, str(path)) for path in (PYTHON, *library, *shared)]
         links = [(Path("/usr/bin/python3"), str(PYTHON))]
         name, tag = BASE.split(":")
         changes = [f"ENV PATH=/bin:/usr/bin LD_LIBRARY_PATH={folders} LANG=C.UTF-8", f"LABEL {LABEL}={content}"]

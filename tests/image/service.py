@@ -27,7 +27,7 @@ class ImageService(Service):
             words,
             log=self.log,
             # At the path of the host, because the engine mounts the checkpoints of jobs from there.
-            volumes={str(value): {"bind": str(value)} for value in (SOCKET, folder)},
+            volumes={str(path): {"bind": str(path)} for path in (SOCKET, folder)},
         )
 
 

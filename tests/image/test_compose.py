@@ -72,7 +72,7 @@ def test_prometheus_scrapes_the_server_of_the_compose_file(compose):
         query = ["wget", "-q", "-O", "-", "http://127.0.0.1:9090/api/v1/query?query=up"]
         ended = compose("exec", "-T", "prometheus", *query, must_succeed=False)
         found = json.loads(ended)["data"]["result"] if ended else []
-        return [value["value"][1] for value in found if value["metric"]["job"] == "batchq"] == ["1"]
+        return [series["value"][1] for series in found if series["metric"]["job"] == "batchq"] == ["1"]
 
     until(is_scraped)
     created = compose("exec", "-T", "batchq", "batchq", "key", "create", "--user", "amy")

@@ -106,7 +106,7 @@ async def world(request, tmp_path):
         async with kubernetes_runtime(clock=clock, policy=policy) as (runtime, model):
             runtime.model = model
             model.nodes = {
-                value: node(value, TWO_CORES, labels={"kubernetes.io/hostname": value}) for value in ("n1", "n2")
+                name: node(name, TWO_CORES, labels={"kubernetes.io/hostname": name}) for name in ("n1", "n2")
             }
             async with world_on(runtime, clock, shared) as world:
                 yield world

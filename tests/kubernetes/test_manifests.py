@@ -29,7 +29,7 @@ GROUPS = {
 
 
 def documents(pattern="*.yaml"):
-    return [value for file in sorted(MANIFESTS.glob(pattern)) for value in yaml.safe_load_all(file.read_text())]
+    return [manifest for file in sorted(MANIFESTS.glob(pattern)) for manifest in yaml.safe_load_all(file.read_text())]
 
 
 def path_of(document, namespace=None):

@@ -56,9 +56,9 @@ async def test_a_job_that_kubernetes_can_never_run_is_refused_at_its_submission(
         settings = Settings(data=tmp_path / "data", port=0, kubernetes=kubeconfig(tmp_path, api))
         async with serving(settings) as server:
             url = server.urls[0]
-            for value in (definition, plain):
-                await post(http, url, "/v1/registerjobdefinition", value)
-            refusals = [await _refusal(http, url, value) for value in (submitted, with_checkpoints)]
+            for members in (definition, plain):
+                await post(http, url, "/v1/registerjobdefinition", members)
+            refusals = [await _refusal(http, url, members) for members in (submitted, with_checkpoints)]
             listed = await post(http, url, "/v1/listjobs", {"jobQueue": "default"})
 
     for refusal, what in zip(refusals, ("ulimits", NO_CHECKPOINTS), strict=True):

@@ -120,12 +120,12 @@ async def test_the_quota_of_an_account_includes_its_descendants(capture_with, en
     below = Account(name=LABB, parent=LABA)
     quotas = Quotas(Directory(accounts={LABA: Account(name=LABA, limits=AccountLimits(log_mib=2)), LABB: below}))
     capture = capture_with(quotas=quotas)
-    first, second, third = [await job_of(store, value, n) for n, value in enumerate((LABA, LABB, LABA))]
+    first, second, third = [await job_of(store, account, n) for n, account in enumerate((LABA, LABB, LABA))]
     for tag in (first, second, third):
         engine.write(tag, *[LINE] * 8)
         await capture.capture(tag)
 
-    assert [len(await stored(archive, value)) for value in (first, second, third)] == [8, 8, 1]
+    assert [len(await stored(archive, log)) for log in (first, second, third)] == [8, 8, 1]
     assert "limit of account laba for all its stored logs" in (await stored(archive, third))[0]
 
     await usage.discard(first.log_id)

@@ -306,8 +306,8 @@ MALFORMED = ['"', 'a "b', '"a"b', 'a"b"', '"a" -"', "'\"", '"\\']
 @pytest.mark.parametrize(
     ("pattern", "why"),
     [
-        *((value, "not supported by this server") for value in UNSUPPORTED),
-        *((value, "Invalid filter pattern") for value in MALFORMED),
+        *((pattern, "not supported by this server") for pattern in UNSUPPORTED),
+        *((pattern, "Invalid filter pattern") for pattern in MALFORMED),
     ],
 )
 def test_an_unsupported_or_malformed_pattern_is_refused_with_the_reason(pattern, why):

@@ -25,7 +25,7 @@ async def pages(logs, listing, *, limit=2, before_second_page=None):
     found, after = [], None
     while True:
         some, after = await logs.streams(listing, after=after, limit=limit, caller=ADMIN)
-        found.append("".join(value.stream.name[0] for value in some))
+        found.append("".join(found_stream.stream.name[0] for found_stream in some))
         if after is None:
             return found
         if before_second_page and len(found) == 1:
@@ -64,7 +64,7 @@ async def test_only_streams_with_the_prefix_are_listed(logs, five, descending):
 
 
 async def test_without_streams_the_page_is_empty(logs):
-    assert [await pages(logs, value) for value in (BY_NAME, NEWEST_FIRST)] == [[""], [""]]
+    assert [await pages(logs, order) for order in (BY_NAME, NEWEST_FIRST)] == [[""], [""]]
 
 
 async def test_new_streams_do_not_repeat_any_on_the_next_page(logs, five, running):

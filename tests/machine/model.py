@@ -46,7 +46,7 @@ def ordered(order: GrantedOrder) -> End:
 def differences(record: Record) -> Iterator[str]:
     """Each rule that a job broke, in a line."""
     for refused in record.refused:
-        if not any(_never_exists(record, value, refused.commit) for value in refused.after):
+        if not any(_never_exists(record, name, refused.commit) for name in refused.after):
             yield f"refused for no reason: {refused}"
     for job_id in record.ids():
         if job_id not in record.seen:
@@ -127,7 +127,7 @@ def ends_of_leaf(record, job_id, leaf, seen) -> set[End]:
     orders = _orders(record, job_id, leaf)
     own = [order for order in orders if order.of == job_id]
     ends = {_fold(leaf, seen, orders, record)}
-    ends |= {_fold(leaf, seen, value, record) for value in _as_applied(leaf, orders, seen)}
+    ends |= {_fold(leaf, seen, order, record) for order in _as_applied(leaf, orders, seen)}
     for order in own:
         before = seen.at(order.sent)
         if before is not None and before.status not in OVER and seen.over.commit <= order.granted:
@@ -140,9 +140,7 @@ def ends_of_leaf(record, job_id, leaf, seen) -> set[End]:
         if order.kind == "cancel" and cancels_pause(record, job_id, leaf, seen, order)
     }
     failed = [
-        value
-        for value in (record.seen[other].over for other in leaf.after if other in record.seen)
-        if value is not None
+        end for end in (record.seen[other].over for other in leaf.after if other in record.seen) if end is not None
     ]
     failed = [job for job in failed if job.status == "FAILED"]
     if any(entry.at == order.at or _born_to_both(seen, entry, order) for entry in failed for order in orders):
@@ -157,7 +155,7 @@ def _as_applied(leaf, orders, seen) -> Iterator[list[GrantedOrder]]:
     """
     for first in orders:
         together = [order for order in orders if order.at == first.at]
-        if any(value.of == leaf.parent for value in together):
+        if any(order.of == leaf.parent for order in together):
             for then in together:
                 applied = sorted(orders, key=lambda order: (order.at, order is not first, order is not then))
                 yield from (_but_the_last(leaf, applied, number, seen) for number in range(len(applied) + 1))
@@ -202,11 +200,11 @@ def _under_way(seen, order) -> int:
 def _course(leaf, seen, record) -> End:
     """The end of a job without an order: its dependencies decide, then its own exits."""
     if any(
-        record.seen[value].over is None or record.seen[value].over.status == "FAILED"
-        for value in _known(record, leaf.after)
+        record.seen[name].over is None or record.seen[name].over.status == "FAILED"
+        for name in _known(record, leaf.after)
     ):
         return End(status="FAILED", reason=DEPENDENT)
-    if any(value not in record.seen for value in leaf.after):
+    if any(name not in record.seen for name in leaf.after):
         return End(status="FAILED", reason=DEPENDENT)
     return End(status="SUCCEEDED" if _exits(leaf, seen)[-1] == 0 else "FAILED", reason=EXITED)
 
@@ -284,19 +282,21 @@ def ends_of_array(record, job_id, array, seen) -> set[End]:
     ends = {_end_begun(record, array, kept)}
     for order in kept:
         if seen.over.commit <= order.granted:
-            ends.add(_end_begun(record, array, [value for value in kept if value != order]))  # both in one unit of work
+            ends.add(
+                _end_begun(record, array, [kept_order for kept_order in kept if kept_order != order])
+            )  # both in one unit of work
     return ends
 
 
 def _ends_unbegun(record, array, seen, orders):
     ends = {ordered(orders[0])} if orders else set()
     failed = [
-        value
-        for value in _known(record, array.after)
-        if record.seen[value].over and record.seen[value].over.status == "FAILED"
+        name
+        for name in _known(record, array.after)
+        if record.seen[name].over and record.seen[name].over.status == "FAILED"
     ]
-    failed += [value for value in array.after if value not in record.seen]
-    failed += [value for value in array.begins_after if record.seen[value].begun is None]
+    failed += [name for name in array.after if name not in record.seen]
+    failed += [name for name in array.begins_after if record.seen[name].begun is None]
     if failed and not any(order.granted < seen.over.commit for order in orders):
         ends.add(End(status="FAILED", reason=DEPENDENT))
     return ends
@@ -307,7 +307,7 @@ def _end_begun(record, array, orders) -> End:
         for order in orders:
             if order.kind == kind:
                 return ordered(order)
-    if any(record.seen[value].last.status == "FAILED" for value in _known(record, array.children)):
+    if any(record.seen[name].last.status == "FAILED" for name in _known(record, array.children)):
         return End(status="FAILED", reason=CHILD)
     return End(status="SUCCEEDED", reason=None)
 
@@ -327,7 +327,7 @@ def _waits(record, job_id, array, seen):
 
 
 def _children(record, job_id, array, seen):
-    children = [record.seen[value] for value in _known(record, array.children)]
+    children = [record.seen[name] for name in _known(record, array.children)]
     if seen.begun is None:
         if children:
             yield f"{job_id} never began, and has {len(children)} children"

@@ -122,9 +122,9 @@ class JobObservations:
     def starts(self) -> list[Observation]:
         """The first observation of each attempt: it is STARTING."""
         return [
-            value
-            for before, value in zip([None, *self.observations], self.observations, strict=False)
-            if _starts(before, value)
+            observation
+            for before, observation in zip([None, *self.observations], self.observations, strict=False)
+            if _starts(before, observation)
         ]
 
     @property

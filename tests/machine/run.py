@@ -134,7 +134,7 @@ class Runner:
     async def _submit(self, step):
         other = self._counterpart(step)
         size = step.size if other is None else len(self._record.arrays[other].children)
-        after = tuple(dict.fromkeys(self._with_names(value) for value in step.after)) if self._ids else ()
+        after = tuple(dict.fromkeys(self._with_names(name) for name in step.after)) if self._ids else ()
         waits = [Dependency(job_id=job_id) for job_id in after]
         if step.sequential and size is not None:
             waits.append(SEQUENTIAL)

@@ -154,10 +154,11 @@ def test_each_role_sees_exactly_its_pages_and_hidden_resources_do_not_exist(reso
             return "X" if visitors.send(who, name, row, absent())[0] == 403 else "D"
         make = getattr(resources, row.kind) if row.changes else lambda owner: resources.kept(owner, row.kind)
         owned = [make(owner or who) for owner in WHOSE.values()]
-        answers = [(value, visitors.send(who, name, row, value)) for value in owned]
+        answers = [(owned_job, visitors.send(who, name, row, owned_job)) for owned_job in owned]
         if row.lists:
             return "".join(
-                "D" if f'href="/ui/jobs/{value.job}"'.encode() in answer[2] else "H" for value, answer in answers
+                "D" if f'href="/ui/jobs/{owned_job.job}"'.encode() in answer[2] else "H"
+                for owned_job, answer in answers
             )
         return "".join(letter(answer, missing(who)) for _, answer in answers)
 

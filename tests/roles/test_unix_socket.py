@@ -113,7 +113,7 @@ def test_the_socket_gives_the_same_rights_as_a_key(server, keys, name):
     by_key = signed(url, keys[name])
     by_socket = requests_as(UIDS[name], path, REQUESTS)
 
-    assert [plain(value) for value in by_socket] == [plain(value) for value in by_key]
+    assert [plain(answer) for answer in by_socket] == [plain(answer) for answer in by_key]
     assert json.loads(by_socket[0][2])["key"] is None
 
 

@@ -72,7 +72,7 @@ async def test_an_id_that_cannot_be_stopped_has_a_reason_and_affects_no_other(si
 
     outcomes = await simulated.terminate_all(over, unknown, waits, f"{waits}:0", f"{waits}#1", statuses=[*Status])
 
-    assert {outcomes.pop(value) for value in (unknown, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
+    assert {outcomes.pop(job_id) for job_id in (unknown, f"{waits}:0", f"{waits}#1")} == {"NOT_FOUND"}
     assert (outcomes.pop(over), len(outcomes)) == ("ALREADY_FINISHED", 1)
     await simulated.wait_for(waits, Status.FAILED)
 

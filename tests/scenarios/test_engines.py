@@ -68,8 +68,8 @@ async def machine_of(world, job):
 async def test_jobs_run_on_the_engine_of_their_environment(world):
     near, far = await world.start(LASTING), await world.start(LASTING, queue="far")
 
-    assert [await machine_of(world, value) for value in (near, far)] == ["local", NODE]
-    assert [len(value.engine.containers) for value in (world.first, world.second)] == [1, 1]
+    assert [await machine_of(world, job) for job in (near, far)] == ["local", NODE]
+    assert [len(machine.engine.containers) for machine in (world.first, world.second)] == [1, 1]
 
 
 async def test_a_gang_is_placed_on_one_engine(world):
@@ -91,7 +91,7 @@ async def test_ends_on_both_engines_are_noticed_without_a_survey(world):
     near, far = await world.submit(Script(seconds=5)), await world.submit(Script(seconds=5), queue="far")
     await world.sleep(10)
 
-    assert [(await world.job(value)).status for value in (near, far)] == [Status.SUCCEEDED] * 2
+    assert [(await world.job(job)).status for job in (near, far)] == [Status.SUCCEEDED] * 2
 
 
 @pytest.mark.parametrize("silent", ["first", "second"])
@@ -104,7 +104,7 @@ async def test_a_silent_engine_keeps_its_jobs_and_stops_no_other_engine(world, s
     waits = await world.submit(Script(seconds=1), queue=queues[0])
     others = [await world.run(Script(seconds=5), queue=queues[1]) for _ in range(3)]
 
-    assert {(await world.job(value)).status for value in others} == {Status.SUCCEEDED}
+    assert {(await world.job(job)).status for job in others} == {Status.SUCCEEDED}
     await world.wait_for_why(waits, "WAITS_FOR_MACHINE", "* no machine is open for new jobs. *")
     await world.wait_for_why(runs, "RUNNING", "* Machine * has not answered for *: the job may still run there. *")
     await world.sleep(1200)
@@ -176,8 +176,8 @@ async def test_a_call_that_fails_on_one_engine_delays_only_its_own_jobs(world, c
     await world.wait_for(near, Status.FAILED, status_reason="stop it")
     await world.sleep(600)
     world.second.faults.decide = None
-    done = [await world.wait_for(value, Status.SUCCEEDED) for value in (ends, begins)]
-    assert [len(value.attempts) for value in done] == [1, 1]
+    done = [await world.wait_for(job, Status.SUCCEEDED) for job in (ends, begins)]
+    assert [len(job.attempts) for job in done] == [1, 1]
     await world.wait_for(stops, Status.FAILED, status_reason="stop it")
 
 
@@ -199,7 +199,7 @@ async def test_a_job_that_one_engine_cannot_run_is_placed_on_the_other(world):
     only = await world.start(LASTING, queue="both", ulimits=ULIMITS)
     waits = await world.submit(Script(seconds=0), queue="both", ulimits=ULIMITS, millicpus=HOST.millicpus)
 
-    assert [await machine_of(world, value) for value in (every, only)] == [NODE, "local"]
+    assert [await machine_of(world, job) for job in (every, only)] == [NODE, "local"]
     await world.run(queue="far")
     await world.wait_for_why(waits, "WAITS_FOR_VCPUS")
     await restart(world)
@@ -251,7 +251,7 @@ async def test_an_engine_that_cannot_start_containers_delays_no_start_on_another
     assert world.engine.health().engine == "containers cannot be started on docker: no cgroups"
     await world.wait_for_why(stuck[0], "HOST_FAILURE", "* Error: no cgroups.")
     world.first.start = start
-    assert [len((await world.wait_for(value, Status.SUCCEEDED)).attempts) for value in stuck] == [1] * len(stuck)
+    assert [len((await world.wait_for(job, Status.SUCCEEDED)).attempts) for job in stuck] == [1] * len(stuck)
 
 
 async def test_a_container_that_is_absent_from_its_engine_is_lost_while_another_engine_is_silent(world):
@@ -316,7 +316,7 @@ async def test_a_server_with_fewer_engines_loses_no_job_of_the_other_one(world):
     await world.boot()
     await world.sleep(300)
 
-    assert {(await world.job(value)).status for value in (near, far)} == {Status.RUNNING}
+    assert {(await world.job(job)).status for job in (near, far)} == {Status.RUNNING}
     assert "not the container engine that 2 jobs run on" in world.engine.health().engine
     await restart(world)
     await world.wait_for(far, Status.SUCCEEDED, exit_codes=[0])

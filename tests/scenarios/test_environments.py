@@ -39,7 +39,7 @@ async def test_jobs_run_on_machines_with_the_labels_of_their_environment(simulat
     high = [await simulated.start(LASTING, queue="high", millicpus=2000) for _ in range(2)]
     waits = await simulated.submit(queue="low", millicpus=1000)
 
-    assert [await machines_of(simulated, value) for value in (*low, *high)] == [["a"], ["a"], ["b"], ["b"]]
+    assert [await machines_of(simulated, job) for job in (*low, *high)] == [["a"], ["a"], ["b"], ["b"]]
     await simulated.wait_for_why(
         waits, "WAITS_FOR_VCPUS", "First in queue low: requires 1 vCPU, 0 of 4 are free in cpu. *"
     )

@@ -52,7 +52,7 @@ async def test_containers_removed_with_the_host_are_lost_with_it(simulated):
 
 def runs(simulated, job):
     """How often the program of each of its containers ran, as far as they are there."""
-    containers = [value for tag, value in simulated.machine.engine.containers.items() if tag.job_id == job]
+    containers = [container for tag, container in simulated.machine.engine.containers.items() if tag.job_id == job]
     return [container.unsaved_runs + (container.started_at is not None) for container in containers]
 
 

@@ -35,7 +35,7 @@ async def test_a_running_job_is_on_one_machine_which_counts_what_it_requests(wor
 
     found = [other_machine for other_machine in listed(world).machines if other_machine.job_count]
 
-    assert [(value.machine.state, value.requested, value.job_count) for value in found] == [
+    assert [(overview.machine.state, overview.requested, overview.job_count) for overview in found] == [
         (MachineState.READY, Resources(millicpus=1000, memory_mib=64), 1)
     ]
     assert [job.id for job in found[0].jobs] == [job]
@@ -84,8 +84,8 @@ async def test_a_gang_is_on_each_of_its_machines_once(simulated):
 
     a, b, c = listed(simulated).machines
 
-    assert [(value.job_count, value.nodes) for value in (a, b, c)] == [(1, 2), (1, 1), (0, 0)]
-    assert [value.requested.millicpus for value in (a, b, c)] == [4000, 2000, 0]
+    assert [(overview.job_count, overview.nodes) for overview in (a, b, c)] == [(1, 2), (1, 1), (0, 0)]
+    assert [overview.requested.millicpus for overview in (a, b, c)] == [4000, 2000, 0]
 
 
 async def test_a_user_sees_own_jobs_only_and_all_that_is_requested(simulated):
@@ -136,7 +136,7 @@ async def test_metrics_count_machines_by_state_and_have_the_room_of_each(simulat
 
     values = {(reading.gauge, *reading.labels): reading.value for reading in machine_readings(simulated.engine)}
 
-    assert {labels[1]: value for labels, value in values.items() if labels[0] == "batchq_machines"} == {
+    assert {labels[1]: count for labels, count in values.items() if labels[0] == "batchq_machines"} == {
         "READY": 2,
         "CORDONED": 1,
         "AWAY": 0,

@@ -137,7 +137,7 @@ async def test_a_machine_of_an_environment_runs_jobs_of_that_environment_only(si
     waits = await simulated.submit(millicpus=1000)
 
     assert await machines_of(simulated, inside) == ["a"]
-    assert [await machines_of(simulated, value) for value in outside] == [["b"], ["b"]]
+    assert [await machines_of(simulated, job) for job in outside] == [["b"], ["b"]]
     assert (await simulated.job(waits)).status is Status.RUNNABLE
 
 

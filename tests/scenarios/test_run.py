@@ -94,7 +94,9 @@ async def test_each_attempt_has_its_own_container(world):
     done = await world.wait_for(job, Status.FAILED, status_reason=status_reasons.EXITED)
 
     assert [(attempt.number, attempt.exit_code) for attempt in done.attempts] == [(1, 7), (2, 7), (3, 7)]
-    assert [await world.engine_calls(job, attempt=value) for value in (1, 2, 3)] == [["create", "start", "remove"]] * 3
+    assert [await world.engine_calls(job, attempt=attempt) for attempt in (1, 2, 3)] == [
+        ["create", "start", "remove"]
+    ] * 3
     assert (await world.statuses(job)).count("RUNNABLE") == 3
 
 
@@ -104,7 +106,7 @@ async def test_each_attempt_gets_its_number(world):
 
     await world.wait_for(job, Status.FAILED)
 
-    assert [await world.output(job, attempt=value) for value in (1, 2)] == [["1"], ["2"]]
+    assert [await world.output(job, attempt=attempt) for attempt in (1, 2)] == [["1"], ["2"]]
 
 
 KILLED = (137, status_reasons.EXITED)

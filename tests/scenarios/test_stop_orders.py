@@ -77,8 +77,8 @@ async def test_a_second_terminate_by_another_user_changes_nothing_and_names_the_
     assert facts(done) == [(StopKind.TERMINATE, "cora", "too hot")]
     in_order(done.stop.ordered_at, done.stop.signalled_at, done.stop.killed_at, done.stopped_at)
     assert await steps(world, job) == [
-        (value, StopKind.TERMINATE, "cora")
-        for value in (StopProgress.ORDERED, StopProgress.SIGNALLED, StopProgress.KILLED)
+        (progress, StopKind.TERMINATE, "cora")
+        for progress in (StopProgress.ORDERED, StopProgress.SIGNALLED, StopProgress.KILLED)
     ]
 
 

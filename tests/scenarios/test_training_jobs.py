@@ -84,7 +84,7 @@ async def test_members_that_the_server_does_not_read_are_shown_as_they_were_sent
     job = await create(training, Script(seconds=0), description="a try", **kept)
 
     shown = await training.show(job)
-    assert {value: shown["configuration"][value] for value in kept} == kept
+    assert {member: shown["configuration"][member] for member in kept} == kept
     assert shown["description"] == "a try"
 
 
@@ -226,7 +226,7 @@ async def test_each_status_lists_its_own_jobs(world, training):
         return [job["jobId"] for job in (await training.ask("GET", f"?status={status}"))["jobs"]]
 
     expected = {"queued": queued, "paused": paused, "cancelled": cancelled, "failed": failed, "running": holder}
-    assert {value: await listed(value) for value in expected} == {key: [job] for key, job in expected.items()}
+    assert {status: await listed(status) for status in expected} == {key: [job] for key, job in expected.items()}
 
 
 async def test_a_paused_job_waits_until_it_is_resumed(world, training):

@@ -16,7 +16,7 @@ RULE = {"batchq:metric:val": r"val: (\d+)", "batchq:metric:none": r"nothing (\d+
 
 async def values(world, job_id, caller=ADMIN):
     found = await world.server.costs.metrics.current(await world.job(job_id), caller=caller)
-    return {name: value.value for name, value in found.items()}
+    return {name: metric.value for name, metric in found.items()}
 
 
 async def saved(world, job_id):

@@ -562,5 +562,5 @@ async def test_the_first_job_of_each_queue_is_explained_to_those_who_may_see_it(
     seen = await world.server.explanations.heads(queues, caller=ADMIN)
     hidden = await world.server.explanations.heads(queues, caller=Caller(user="bob"))
 
-    assert {queue: value.code for queue, value in seen.items()} == {default: "WAITS_FOR_VCPUS"}
+    assert {queue: explanation.code for queue, explanation in seen.items()} == {default: "WAITS_FOR_VCPUS"}
     assert hidden == {}

@@ -127,7 +127,7 @@ def test_many_stops_end_and_delay_no_other_request(many):
     with Pauses() as pauses:
         usual, calls = many.described(50), many.terminate()
 
-    usual, took = ([pauses.seconds(*value) for value in called] for called in (usual, calls))
+    usual, took = ([pauses.seconds(*call) for call in called] for called in (usual, calls))
     assert many.reasons() == {"all of them"}
     assert p99(took) < QUICK + 2 * p99(usual), f"{len(took)} calls, the slowest took {sorted(took)[-5:]}"
-    assert many.threads() <= sum(value for name, value in asdict(LIMITS).items() if "timeout" not in name) + OTHERS
+    assert many.threads() <= sum(limit for name, limit in asdict(LIMITS).items() if "timeout" not in name) + OTHERS

@@ -27,7 +27,7 @@ def submit(shared, batchq):
 
 def revisions(shared, name):
     found = shared.client().describe_job_definitions(jobDefinitionName=name)["jobDefinitions"]
-    return sorted(value["revision"] for value in found)
+    return sorted(definition["revision"] for definition in found)
 
 
 def name_of(job):
@@ -118,8 +118,8 @@ def jobs(shared):
     scripts = {"ok": Script(seconds=0, output=("one", "two")), "bad": Script(seconds=0, exit_code=7)}
     names = {f"reading-{number}-{ending}": script for ending, script in scripts.items()}
     found = {name: submit_script(shared, script, name) for name, script in names.items()}
-    for value in found.values():
-        reaches(shared.client(), value, "SUCCEEDED", "FAILED")
+    for job_id in found.values():
+        reaches(shared.client(), job_id, "SUCCEEDED", "FAILED")
     return found
 
 

@@ -106,7 +106,7 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     keys("disable", first[0])
     keys("delete", second[0])
 
-    refused = [code_of(served.client(key=value).describe_job_queues) for value in (first, second)]
+    refused = [code_of(served.client(key=key).describe_job_queues) for key in (first, second)]
     assert refused == ["InvalidSignatureException"] * 2
     keys("enable", first[0])
     assert served.client(key=first).describe_job_queues()["jobQueues"]

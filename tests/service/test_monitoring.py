@@ -178,4 +178,4 @@ def queried(address, expression, label):
     except OSError:
         return {}
     found = json.loads(text)["data"]["result"] if status == 200 else []
-    return {value["metric"][label]: value["value"][1] for value in found}
+    return {series["metric"][label]: series["value"][1] for series in found}

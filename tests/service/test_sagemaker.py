@@ -98,7 +98,7 @@ def test_a_training_job_completes_with_its_times_metrics_and_statuses(sagemaker,
     assert (job["TrainingTimeInSeconds"], job["BillableTimeInSeconds"]) == (1, 1)
     assert (job["HyperParameters"], job["RoleArn"]) == ({"lr": "0.1"}, ROLE)
     assert job["StoppingCondition"] == {"MaxRuntimeInSeconds": 600}
-    assert [(value["MetricName"], value["Value"]) for value in job["FinalMetricDataList"]] == [
+    assert [(metric["MetricName"], metric["Value"]) for metric in job["FinalMetricDataList"]] == [
         ("validation:loss", 0.25)
     ]
     steps = [transition["Status"] for transition in job["SecondaryStatusTransitions"]]
@@ -147,9 +147,9 @@ def test_a_failed_algorithm_is_not_retried(sagemaker, create):
 
 def test_the_failure_reason_is_what_the_algorithm_wrote(sagemaker, create):
     text = "Traceback: the loss is not a number\n"
-    named, long = [create(Script(seconds=0.1, exit_code=1, failure=value)) for value in (text, "x" * 3000)]
+    named, long = [create(Script(seconds=0.1, exit_code=1, failure=failure)) for failure in (text, "x" * 3000)]
 
-    short, cut = [until(sagemaker, value, "Failed")["FailureReason"] for value in (named, long)]
+    short, cut = [until(sagemaker, name, "Failed")["FailureReason"] for name in (named, long)]
 
     assert short == f"AlgorithmError: {text.strip()}, exit code: 1"
     assert (len(cut), cut[:17], cut[-14:]) == (1024, "AlgorithmError: x", ", exit code: 1")

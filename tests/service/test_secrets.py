@@ -89,7 +89,7 @@ def responses(service, ended):
     batch = service.client()
     statuses = ["SUCCEEDED", "FAILED"]
     yield from (str(batch.list_jobs(jobQueue="default", jobStatus=status)).encode() for status in statuses)
-    yield from (str(value).encode() for value in (ended, batch.describe_job_definitions(), service.health()))
+    yield from (str(answer).encode() for answer in (ended, batch.describe_job_definitions(), service.health()))
     yield from ask(
         service, "POST", "/v1/describejobs", body=json.dumps({"jobs": [job["jobId"] for job in ended.values()]})
     )

@@ -78,7 +78,7 @@ def test_the_owner_of_a_job_sees_who_stopped_it_and_others_see_nothing(jobs, cal
     caller("cora", "terminate", jobs["ada"], "--reason", "too hot")
 
     seen = json.loads("\n".join(caller("ada", "history", jobs["ada"], "-o", "json").out))
-    orders = [value["stopOrder"] for value in seen["history"] if "stopOrder" in value]
+    orders = [entry["stopOrder"] for entry in seen["history"] if "stopOrder" in entry]
     assert {(order["kind"], order["user"], order["reason"]) for order in orders} == {("TERMINATE", "cora", "too hot")}
     again = caller("ada", "terminate", jobs["ada"]).out
     assert any("by cora ('too hot')" in line or "is already FAILED" in line for line in again)

@@ -75,7 +75,7 @@ def test_the_line_replaces_braces_in_variables(connected, batchq_lines, describe
     words = ("submit", "busybox", "--name", own_name, "--each", "lines", "-e", QUICK)
     ids, _ = batchq_lines(*words, "-e", "RATE=r{}", "-e", "OTHER=1")
 
-    assert [environment(value)["RATE"] for value in described(*ids)] == ["ra", "rb"]
+    assert [environment(job)["RATE"] for job in described(*ids)] == ["ra", "rb"]
     assert [job["container"]["command"] for job in described(*ids)] == [[], []]
 
 
@@ -118,7 +118,7 @@ def test_jobs_that_no_environment_can_hold_are_submitted_with_one_warning(connec
     ids, printed = batchq_lines("submit", "--name", f"{own_name}-warned", *words)
     _, refused = batchq_lines("submit", "--strict", "--name", f"{own_name}-refused", *words, status=1)
 
-    (warning,) = (value for value in printed if "warning" in value)
+    (warning,) = (line for line in printed if "warning" in line)
     assert warning.startswith("batchq: warning: Cannot start: requires 9,000 GiB of memory, jobs may use ")
     assert len(ids) == 2
     assert "Cannot start: requires 9,000 GiB of memory" in refused[-1]
@@ -139,7 +139,7 @@ def test_a_dry_run_prints_each_request(connected, batchq_lines):
 
     out, printed = batchq_lines("submit", "-d", "any", "--each", "lines", "--dry-run", "--", "run", "{}")
 
-    assert [json.loads(value)["submitJob"]["jobName"] for value in out] == ["any-1", "any-2"]
+    assert [json.loads(line)["submitJob"]["jobName"] for line in out] == ["any-1", "any-2"]
     assert printed == ["batchq: dry run: nothing is submitted"]
 
 
@@ -181,7 +181,7 @@ def test_a_rerun_has_the_overrides_of_the_job_and_its_id_as_a_tag(shared, batchq
 
     (new,) = described(new_id)
     same = ("jobName", "jobQueue", "jobDefinition", "retryStrategy", "timeout")
-    assert {value: new[value] for value in same} == {value: old[value] for value in same}
+    assert {member: new[member] for member in same} == {member: old[member] for member in same}
     for member in ("command", "environment", "resourceRequirements"):
         assert new["container"][member] == old["container"][member]
     assert new["tags"] == {"k": "v", RERUN_OF: old["jobId"]}
@@ -246,13 +246,13 @@ def test_only_finished_jobs_are_rerun(batchq_lines, own_name):
 
 
 def test_filters_select_finished_jobs(shared, batchq_lines, described, own_name):
-    old = [fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-{value}")["jobId"] for value in "ab"]
+    old = [fail(shared, batchq_lines, "busybox", "--name", f"{own_name}-{letter}")["jobId"] for letter in "ab"]
     ((kept,), _) = batchq_lines("submit", "busybox", "--name", f"{own_name}-c", "-e", QUICK)
     reaches(shared.client(), kept, "SUCCEEDED")
 
     ids, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
-    assert {value["tags"][RERUN_OF] for value in described(*ids)} == set(old)
+    assert {job["tags"][RERUN_OF] for job in described(*ids)} == set(old)
     assert printed == ["batchq: 2 submitted"]
     assert len(batchq_lines("rerun", "-n", f"{own_name}-c", "--dry-run")[0]) == 1
 
@@ -288,13 +288,13 @@ def test_a_rerun_of_failed_jobs_leaves_out_jobs_that_a_user_stopped(shared, batc
 
     out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "-e", QUICK)
 
-    assert [value["tags"][RERUN_OF] for value in described(*out)] == [failed]
+    assert [job["tags"][RERUN_OF] for job in described(*out)] == [failed]
     assert printed == [
         "batchq: 1 left out: 1 cancelled or terminated by a user; --also-stopped includes stopped jobs",
         "batchq: 1 submitted",
     ]
     out, printed = batchq_lines("rerun", "--failed", "-n", f"{own_name}-*", "--also-stopped", "-e", QUICK)
-    assert [value["tags"][RERUN_OF] for value in described(*out)] == [stopped]
+    assert [job["tags"][RERUN_OF] for job in described(*out)] == [stopped]
     assert printed[0] == "batchq: 1 left out: 1 submitted again already"
 
 
@@ -311,7 +311,7 @@ def test_failed_children_are_submitted_again_once_also_by_a_rerun_of_their_array
     children = {job["jobId"]: job["resubmittedAs"] for job in listed(parentId=arrays[0])}
     assert out == [children[f"{arrays[0]}:0"]]
     assert printed[0] == "batchq: 3 left out: 3 submitted again already"
-    assert {value["resubmittedAs"] for value in listed(parentId=arrays[1])} == {whole}
+    assert {job["resubmittedAs"] for job in listed(parentId=arrays[1])} == {whole}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines,
 
     out, printed = batchq_lines("rerun", "-", "--memory", "2g", "--dry-run")
 
-    (request,) = (json.loads(value)["submitJob"] for value in out)
+    (request,) = (json.loads(line)["submitJob"] for line in out)
     assert request["containerOverrides"]["resourceRequirements"] == [{"type": "MEMORY", "value": "2048"}]
     assert printed == ["batchq: dry run: 1 would be submitted again; nothing is submitted"]
 

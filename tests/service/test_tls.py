@@ -34,7 +34,7 @@ def served(tmp_path_factory, authority):
     with serving(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
         yield service
     lines = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
-    assert [line for line in lines if not any(value in line for value in EXPECTED)] == []
+    assert [line for line in lines if not any(text in line for text in EXPECTED)] == []
     assert service.blocked_by() == []
 
 

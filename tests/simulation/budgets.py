@@ -89,18 +89,18 @@ class BudgetChecks(Checks):
         now = max((entry.at for entry in changes.history), default=None)
         if now is not None:
             self._check_starts(begun, now)
-            self._check_submissions(changes, [value for value in exhausted if value in self.budgets.values()], now)
+            self._check_submissions(changes, [budget for budget in exhausted if budget in self.budgets.values()], now)
 
     def _check_crossings(self, before: Budget | None, after: Budget, changes: Changes) -> bool:
         """Whether limits were crossed. Each is crossed once in a period, when the spending has reached it."""
         known = () if before is None else before.crossings
         new = [crossing for crossing in after.crossings if crossing not in known]
-        kept = [value for value in known if value in after.crossings]
+        kept = [crossing for crossing in known if crossing in after.crossings]
         if len({(crossing.limit, crossing.period) for crossing in after.crossings}) < len(after.crossings):
             self.run_log.fail("BU1 each crossing is recorded once", f"{after}")
         if not new:  # A limit may be changed, and changed back, in one unit of work.
             return False
-        if any(value not in kept and _still_holds(value, before, after) for value in known):
+        if any(crossing not in kept and _still_holds(crossing, before, after) for crossing in known):
             self.run_log.fail("BU1 a crossing holds until its limit is changed", f"{before} {after}")
         limits = tuple(crossing.limit for crossing in new)
         reason, at = stop_reason(after, limits), new[0].at
@@ -141,7 +141,7 @@ class BudgetChecks(Checks):
     def charges_now(self) -> bool:
         """Whether an attempt under way is charged to a budget."""
         priced = [job for job in self.jobs.values() if job.attempt is not None and job.spec.prices is not None]
-        return any(_covers(key, value) for key in self.budgets for value in priced)
+        return any(_covers(key, job) for key in self.budgets for job in priced)
 
     def _most(self, job: Job, at: datetime) -> Decimal:
         """The most that the active attempt of a job can have cost: its containers have run so long.
@@ -162,7 +162,7 @@ class BudgetChecks(Checks):
         ran = [record for record in self._containers.of_job(job.id) if record.ran and record.tag.attempt == number]
         now = self._times.now()
         ends = [now if record.died_at is None else min(record.died_at, now) for record in ran]
-        return max(ends) - min(value.container.started_at for value in ran) if ran else timedelta()
+        return max(ends) - min(run.container.started_at for run in ran) if ran else timedelta()
 
     def _cost(self, job: Job, at: datetime) -> Decimal:
         cost = cost_of(job, at)

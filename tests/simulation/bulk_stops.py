@@ -34,7 +34,7 @@ def selection(rng: Random, known: list[JobId]) -> JobSelection:
     ids = None
     if rng.random() < 0.5 and known:
         named = rng.sample(known, min(len(known), 3))
-        ids = tuple(rng.choice([value, value, f"{value}.{rng.randrange(3)}"]) for value in named)
+        ids = tuple(rng.choice([job_id, job_id, f"{job_id}.{rng.randrange(3)}"]) for job_id in named)
     criteria = {
         "names": frozenset({rng.choice(["job-*", f"JOB-{rng.randrange(9)}*"])}),
         "queues": frozenset({rng.choice(list(QUEUES))}),
@@ -42,7 +42,7 @@ def selection(rng: Random, known: list[JobId]) -> JobSelection:
         "environments": frozenset({rng.choice(ENVIRONMENTS)}),
     }
     chosen = rng.sample(sorted(criteria), rng.choice([0, 1, 1, 2] if ids else [1, 1, 2]))
-    return JobSelection(ids=ids, **{value: criteria[value] for value in chosen})
+    return JobSelection(ids=ids, **{name: criteria[name] for name in chosen})
 
 
 class BulkStopChecks(Checks):

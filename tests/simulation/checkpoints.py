@@ -132,7 +132,7 @@ class CheckpointChecks(Checks):
         """The checkpoints that the last attempt wrote after a request for a final one: those after a signal."""
         if not any(order.final_checkpoint_requested and not order.keep_checkpoints for order in job.stop_orders):
             return set()
-        last = [value for value in self._complete(job.id) if value.container.launch.tag.attempt == len(job.attempts)]
+        last = [write for write in self._complete(job.id) if write.container.launch.tag.attempt == len(job.attempts)]
         return {checkpoint.path.name for checkpoint in last if not checkpoint.path.name.startswith(AT_START)}
 
     def _late_starts(self, job: Job) -> set[str]:
@@ -140,7 +140,7 @@ class CheckpointChecks(Checks):
         requested_at = self._requested.get((job.id, len(job.attempts)))
         if requested_at is None:
             return set()
-        last = [value for value in self._complete(job.id) if value.container.launch.tag.attempt == len(job.attempts)]
+        last = [write for write in self._complete(job.id) if write.container.launch.tag.attempt == len(job.attempts)]
         return {
             checkpoint.path.name
             for checkpoint in last
@@ -152,7 +152,7 @@ class CheckpointChecks(Checks):
         return names <= kept or (_names_final(job) and not kept and len(names) == 1)
 
     def _complete(self, job_id: JobId) -> list[PlannedCheckpoint]:
-        return [value for name, value in self._written[job_id].items() if not is_temporary(name)]
+        return [file for name, file in self._written[job_id].items() if not is_temporary(name)]
 
 
 def _requested_at(order: StopOrder) -> datetime:

@@ -34,9 +34,11 @@ class ContainerChecks(Checks):
         main = job.spec.nodes.main
         if tag.node != main and not any(record.ran for record in self._containers.of_node(tag, main)):
             self.fail("I11 the main node starts first", tag)
-        for value in _tasks(job)[tag.node].container(tag.container).depends_on:
-            if not self._met(job, replace(tag, container_key=f"{tag.node}/{value.container}"), value.condition):
-                self.fail(f"I11 a container waits for the {value.condition} of another", tag)
+        for dependency in _tasks(job)[tag.node].container(tag.container).depends_on:
+            if not self._met(
+                job, replace(tag, container_key=f"{tag.node}/{dependency.container}"), dependency.condition
+            ):
+                self.fail(f"I11 a container waits for the {dependency.condition} of another", tag)
 
     def over(self, job: Job, ended: Attempt) -> None:
         """I6: every container has ended, and the outcome is that of the deciding one."""
@@ -57,7 +59,7 @@ class ContainerChecks(Checks):
             case Condition.START:
                 return bool(seen)
             case Condition.SUCCESS:
-                return any(value.end is not None and value.end.exit_code == 0 for value in ended)
+                return any(run.end is not None and run.end.exit_code == 0 for run in ended)
             case Condition.COMPLETE:
                 known = () if job.attempt is None else job.attempt.containers
                 return bool(ended) or any(

@@ -56,8 +56,8 @@ class ObservedEngine(SimulatedEngine):
 
     def write_checkpoints(self) -> list[PlannedCheckpoint]:
         written = super().write_checkpoints()
-        for value in written:
-            self._invariants.checkpoints.wrote(value)
+        for write in written:
+            self._invariants.checkpoints.wrote(write)
         return written
 
     def end(self, *, starting: Tag | None = None) -> None:
@@ -163,7 +163,11 @@ class FaultyRuntime(RuntimeProxy):
 
     async def survey(self) -> tuple[Inspection, ...]:
         seen = await super().survey()
-        return seen if self._machine_clock is None else tuple(self._machine_clock.stamped(value) for value in seen)
+        return (
+            seen
+            if self._machine_clock is None
+            else tuple(self._machine_clock.stamped(inspection) for inspection in seen)
+        )
 
     @asynccontextmanager
     async def deaths(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:

@@ -29,7 +29,7 @@ class DependencyChecks(Checks):
             self.fail("I2 a child has a place in its array", job)
 
     def children(self, job_id: JobId) -> list[Job]:
-        return [self.jobs[value] for value in self._children.get(job_id, ())]
+        return [self.jobs[child] for child in self._children.get(job_id, ())]
 
     def begins(self, job: Job) -> None:
         """I11: an attempt, or an array, begins only when all that it waits for has succeeded."""
@@ -69,7 +69,7 @@ class DependencyChecks(Checks):
             or parent.array_state.spawned != len(children)
         ):
             self.fail("I1 an array's summary is true", parent, f"{parent.array_state}, and it is {dict(true)}")
-        over = sum(true[value] for value in FINISHED) == parent.spec.array_size
+        over = sum(true[status] for status in FINISHED) == parent.spec.array_size
         if over is not (parent.status in FINISHED):
             self.fail("I11 an array is over with its last child", parent, f"{parent.status} {dict(true)}")
         if parent.status is Status.SUCCEEDED and set(true) != {Status.SUCCEEDED}:

@@ -24,11 +24,11 @@ IDLE_TIME = 21.0  # seconds in which the server should do nothing
 async def settle(world) -> None:
     """Terminate jobs that would run for ever; cancel jobs that can never be placed, once all others are finished."""
     ends = world.clock.now() + SETTLE_TIMEOUT
-    unending = [value for value in world.unfinished() if _runs_forever(world.invariants.jobs[value])]
+    unending = [job_id for job_id in world.unfinished() if _runs_forever(world.invariants.jobs[job_id])]
     for job_id in unending:
         await world.client.end(job_id)
     ordered = world.clock.now()
-    await until(world, lambda: all(_never_ends(world, value) for value in world.unfinished()), ends)
+    await until(world, lambda: all(_never_ends(world, job_id) for job_id in world.unfinished()), ends)
     _check_kill_times(world, unending, ordered)
     for job_id in world.unfinished():
         await world.client.end(job_id, by_cancel=True)
@@ -92,7 +92,7 @@ async def until(world, holds, ends: datetime) -> None:
                 f"{job.spec.name} {job.status} {job.status_reason}"
                 for job in map(world.invariants.jobs.get, world.unfinished())
             ]
-            containers = [world.run_log.name_of(value) for value in _left(world)]
+            containers = [world.run_log.name_of(job_id) for job_id in _left(world)]
             world.run_log.fail(
                 "I12 everything settles",
                 f"{left} {containers} {world.server.engine.tasks.names} {world.server.engine.loop.state.active}",
@@ -119,11 +119,11 @@ def _never_ends(world, job_id) -> bool:
         return False
     if job.array_state is not None:
         left = [child for child in world.invariants.dependencies.children(job_id) if child.status not in FINISHED]
-        return len(left) > 0 and all(_never_ends(world, value.id) for value in left)
+        return len(left) > 0 and all(_never_ends(world, job.id) for job in left)
     waits_for = [
         wait for wait in (*waits(job), *counterparts(job)) if wait not in jobs or jobs[wait].status not in FINISHED
     ]
-    return any(_never_ends(world, value) for value in waits_for)
+    return any(_never_ends(world, job_id) for job_id in waits_for)
 
 
 def _check_kill_times(world, unending, ordered: datetime) -> None:
@@ -133,7 +133,7 @@ def _check_kill_times(world, unending, ordered: datetime) -> None:
     """
     for job_id in unending:
         family = (job_id, *(child.id for child in world.invariants.dependencies.children(job_id)))
-        for seen in (value for each in family for value in world.invariants.containers.of_job(each) if value.ran):
+        for seen in (run for each in family for run in world.invariants.containers.of_job(each) if run.ran):
             spec = world.invariants.jobs[job_id].spec
             grace = spec.stop_grace + timedelta(seconds=seen.container.script.kill_delay)
             if spec.checkpoints is not None:

@@ -37,7 +37,7 @@ class HistoryChecks:
 
         The last commit may lack, because the server may have died before it got the reply.
         """
-        ring = [(value.number, value.entry) for value in feed._ring]
+        ring = [(entry.number, entry.entry) for entry in feed._ring]
         first = feed.last + 1 - len(ring)
         if ring != [(number, self.committed[number - 1]) for number in range(first, feed.last + 1)]:
             self.run_log.fail("I13 the feed in memory is what was committed", f"{first} to {feed.last}")
@@ -50,7 +50,7 @@ class HistoryChecks:
             gaps.append(page.gap)
             after = page.next
         expected = [(number, job) for number, job in enumerate(self.committed, 1) if job.job_id not in deleted]
-        if [(value.number, value.entry) for value in stored] != expected:
+        if [(entry.number, entry.entry) for entry in stored] != expected:
             self.run_log.fail("I13 the feed is what was committed", f"{len(stored)} entries, not {len(expected)}")
         if after != len(self.committed):
             self.run_log.fail("I13 the feed ends with the last commit", f"{after} instead of {len(self.committed)}")
@@ -75,7 +75,7 @@ class OrderChecks(Checks):
                     self.fail("I27 each stop order has an entry in the history", job, job.stop_orders)
             for order in job.stop_orders:
                 first = min(order.ordered_at for order in job.stop_orders)  # an order takes over what a pause has begun
-                times = [value for value in (first, order.signalled_at, order.killed_at) if value is not None]
+                times = [moment for moment in (first, order.signalled_at, order.killed_at) if moment is not None]
                 if times != sorted(times) and not _kills_what_was_stopping(job, order):
                     self.fail("I28 an order is requested, then signalled, then kills", job, job.stop_orders)
 
@@ -95,7 +95,7 @@ def _kills_what_was_stopping(job: Job, order: StopOrder) -> bool:
         for container in containers
         if container.signalled_at is not None and container.signalled_at < order.ordered_at
     ]
-    return any(value.killed_at is not None for value in stopping)
+    return any(stop_order.killed_at is not None for stop_order in stopping)
 
 
 def _facts(order: StopOrder) -> tuple[object, ...]:

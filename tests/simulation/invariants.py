@@ -80,7 +80,7 @@ class Invariants(Checks):
         before = {job.id: self.jobs.get(job.id) for job in changes.updated}
         self._orders.written(changes)
         changed = (*changes.inserted, *changes.updated)
-        begun = [value for value in changed if _begins(before.get(value.id), value)]
+        begun = [job for job in changed if _begins(before.get(job.id), job)]
         self.holds.written(changes, begun)
         self.budgets.written(changes, begun)
         for job in changes.inserted:
@@ -197,13 +197,13 @@ class Invariants(Checks):
         for ended in after.attempts[len(before.attempts) :]:
             for tag, reported in outcomes(after, ended):
                 true = {
-                    (self.times.shown(value.container.started_at), self.times.shown(value.end.at), value.end.exit_code)
-                    for value in self.containers.of(tag)
-                    if value.ran and value.end is not None and value.ended(self._now())
+                    (self.times.shown(run.container.started_at), self.times.shown(run.end.at), run.end.exit_code)
+                    for run in self.containers.of(tag)
+                    if run.ran and run.end is not None and run.ended(self._now())
                 }
                 # The two times that the engine reports may be of two clocks.
                 exact = not self.times.spans_setting(after.id, ended.number)
-                if reported not in true if exact else reported[2] not in {value[2] for value in true}:
+                if reported not in true if exact else reported[2] not in {end[2] for end in true}:
                     self.fail("I14 an attempt ends as its container did", tag, ended)
             self._tasks.over(after, ended)
         if after.status is Status.SUCCEEDED and before.status is not Status.SUCCEEDED:
@@ -219,11 +219,9 @@ class Invariants(Checks):
     def _check_timeouts(self, before: Job, after: Job) -> None:
         if before.stop is None and after.stop is not None and after.stop.kind is StopKind.TIMEOUT:
             ran = [
-                value
-                for value in self.containers.of_job(after.id)
-                if value.ran and value.tag.attempt == before.attempt.number
+                run for run in self.containers.of_job(after.id) if run.ran and run.tag.attempt == before.attempt.number
             ]
-            started = self.times.earliest_start(before, min(value.container.started_at for value in ran))
+            started = self.times.earliest_start(before, min(run.container.started_at for run in ran))
             if self.times.true(after.stop.ordered_at) - started < after.spec.timeout:
                 self.fail("I16 a timeout counts from the start", after)
 
@@ -291,7 +289,7 @@ class Invariants(Checks):
         """
         state = job.status if part is None else part.state
         starting = state in {Status.STARTING, AttemptContainerState.STARTING}
-        return starting and not any(value.ran and value.removed_at is None for value in self.containers.of(tag))
+        return starting and not any(run.ran and run.removed_at is None for run in self.containers.of(tag))
 
     def _was_startable_at_this_instant(self, tag: Tag) -> bool:
         """Whether the job could be started before the commit of this instant."""
@@ -319,14 +317,14 @@ class Invariants(Checks):
     def started(self, tag: Tag) -> None:
         self.run_log.counts["containers started"] += 1
         self.run_log.write(f"container {self.run_log.name_of(tag)} starts")
-        ran = [value for value in self.containers.of(tag) if value.ran]
+        ran = [run for run in self.containers.of(tag) if run.ran]
         if len(ran) > 1:
             self.fail("I5 an attempt starts once", tag)
         job = self.jobs.get(tag.job_id)
-        live = [value.tag for value in self.containers.live(tag.job_id) if not self._started_late(job, value.tag)]
-        if len(live) > len(set(live)) or len({value.attempt for value in live}) > 1:
+        live = [run.tag for run in self.containers.live(tag.job_id) if not self._started_late(job, run.tag)]
+        if len(live) > len(set(live)) or len({tag_of_run.attempt for tag_of_run in live}) > 1:
             self.fail("I4 one live container a job, or a part", tag)
-        everyone = {value.tag.attempt for value in self.containers.of_job(tag.job_id) if value.ran}
+        everyone = {run.tag.attempt for run in self.containers.of_job(tag.job_id) if run.ran}
         if job is not None and len(everyone) > _most_attempts(job):
             self.fail("I5 no more starts than attempts", tag)
         if job is not None and not was_forced(job):
@@ -366,7 +364,7 @@ class Invariants(Checks):
                 for container in containers
                 if container.node == node and container.state is not AttemptContainerState.ENDED
             ]
-            if any(value.terminated_by is None for value in alive):
+            if any(run.terminated_by is None for run in alive):
                 self.fail("I7 an acknowledged terminate of a node is durable", job)
             return
         if job is not None and not is_over(job):

@@ -32,7 +32,7 @@ def before_its_answer_is_sent(run: CaseRun, at: Point) -> bool:
 
 def before_a_placement_is_saved(run: CaseRun, at: Point) -> bool:
     placed = (job for job in _changed(at) if job.status is Status.STARTING)
-    return at.when == "before" and any(_stored(run, value).status is Status.RUNNABLE for value in placed)
+    return at.when == "before" and any(_stored(run, job).status is Status.RUNNABLE for job in placed)
 
 
 def after_the_placement_before_the_create(run: CaseRun, at: Point) -> bool:
@@ -149,4 +149,4 @@ def _lives(run: CaseRun) -> bool:
 
 
 def _stop_requested(run: CaseRun) -> bool:
-    return any(value.container.stop_requested_at is not None for value in run.started("a"))
+    return any(started.container.stop_requested_at is not None for started in run.started("a"))

@@ -108,7 +108,7 @@ class ResourceChecks(Checks):
         if memory > most.memory_mib or (machine.is_enforced and millicpus > most.millicpus):
             self.run_log.fail("I10 no more than there is", f"{machine}: {millicpus} and {memory} MiB")
         names = {known.name for known in self.machines}
-        unnamed = [value.tag for value in self._active() if value.attempt.containers[0].machine not in names]
+        unnamed = [job.tag for job in self._active() if job.attempt.containers[0].machine not in names]
         if machine.is_enforced and unnamed:
             self.run_log.fail("I10 each attempt names its machine", unnamed)
 

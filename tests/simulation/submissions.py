@@ -118,7 +118,7 @@ class SubmissionGenerator:
     def _array(self):
         """An array, also of tasks. Some depend child by child on another array, or are sequential."""
         rng = self._rng
-        arrays = [job_id for job_id, value in self._known.items() if value.array_size is not None][-4:]
+        arrays = [job_id for job_id, submitted in self._known.items() if submitted.array_size is not None][-4:]
         other = rng.choice(arrays) if arrays and rng.random() < 0.4 else None
         size = rng.choice([2, 2, 3, 3, 6, 25]) if other is None else self._known[other].array_size
         waits = [] if other is None else [Dependency(job_id=other, type=DependencyType.N_TO_N)]
@@ -175,7 +175,7 @@ class SubmissionGenerator:
     def _after(self) -> tuple[Dependency, ...]:
         rng, ids = self._rng, list(self._known)[-8:]
         after = rng.sample(ids, min(len(ids), rng.choice([0, 0, 0, 1, 2])))
-        return tuple(Dependency(job_id=self._or_a_child(value)) for value in after)
+        return tuple(Dependency(job_id=self._or_a_child(job_id)) for job_id in after)
 
     def _or_a_child(self, job_id: JobId) -> JobId:
         size = self._known[job_id].array_size

@@ -23,7 +23,7 @@ from tests.simulation.planned_faults import LATE, LOST_REPLY, PlannedFault
 
 LOOKED_AT = PlannedFault(looks=True)
 SLOW_LOOKS = PlannedFault(delays={"inspect": 1.0})
-MOMENTS = {value: name for name, value in vars(moments).items() if callable(value)}
+MOMENTS = {moment: name for name, moment in vars(moments).items() if callable(moment)}
 A_MOMENT = timedelta(seconds=0.6)  # beyond the time that no server was there
 
 
@@ -269,9 +269,9 @@ def test_three_hundred_jobs_terminated_at_once_are_killed_after_their_grace_peri
     runs = run_case(cases.MANY_JOBS, PlannedFault(grace=30.0))
 
     killed = [
-        value.container.killed_at - value.container.stop_requested_at
+        run.container.killed_at - run.container.stop_requested_at
         for name in cases.MANY_JOBS.ends
-        for value in runs.started(name)
+        for run in runs.started(name)
     ]
     assert len(killed) == 300
     assert timedelta(seconds=30) <= min(killed)

@@ -36,7 +36,7 @@ QUICK = 5  # seeds of `make check`
 def every(number):
     """The seeds of each test; `make check` runs only the first QUICK seeds."""
     exhaustive = [range(first, first + PER_TEST) for first in range(0, number, PER_TEST)]
-    return [range(QUICK), *(pytest.param(value, marks=pytest.mark.exhaustive) for value in exhaustive)]
+    return [range(QUICK), *(pytest.param(seeds, marks=pytest.mark.exhaustive) for seeds in exhaustive)]
 
 
 @pytest.mark.parametrize("seeds", every(SEEDS), ids=str)
@@ -51,7 +51,7 @@ def test_every_invariant_holds_with_random_faults(seeds):
 def test_every_invariant_holds_with_force_fail_and_deletion(seeds):
     results = [simulate(Choices(seed), OperatorScenario) for seed in seeds]
 
-    assert [value.failure for value in results if value.failure] == []
+    assert [result.failure for result in results if result.failure] == []
     assert sum(result.counts["forced"] for result in results) > len(seeds)
     assert sum(result.counts["forgotten"] for result in results) > len(seeds) / 20
 

@@ -71,7 +71,7 @@ class World:
         machines = machines_of(self.choices.machine_count)
         far = FAR_MACHINES if self.choices.has_second_engine else ()
         self.invariants.resources.machines = machines + far
-        self.invariants.resources.far = frozenset(value.name for value in far)
+        self.invariants.resources.far = frozenset(machine.name for machine in far)
         self.invariants.resources.selects_by_label = choices.selects_by_label
         self.invariants.resources.account_limit = choices.account_limit
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.

@@ -55,9 +55,8 @@ class Sample(Struct, frozen=True):
     load: float
 
     def __str__(self) -> str:
-        return (
-            f"| {' | '.join(f'{value:.1f}' if isinstance(value, float) else str(value) for value in astuple(self))} |"
-        )
+        figures = (f"{figure:.1f}" if isinstance(figure, float) else str(figure) for figure in astuple(self))
+        return f"| {' | '.join(figures)} |"
 
 
 def main() -> int:
@@ -120,7 +119,7 @@ def finish(server: JobServer, load: Load) -> Sequence[str]:
         time.sleep(0.5)
     late = [f"not ended: {job_id}, {sent}" for job_id, sent in load.outstanding.items()]
     late += [f"output not complete: {job_id}" for job_id in load.unread]
-    return [*load.wrong, *late, *(f"the event loop was blocked: {value}" for value in server.service.blocked_by())]
+    return [*load.wrong, *late, *(f"the event loop was blocked: {call}" for call in server.service.blocked_by())]
 
 
 def growth(samples: Sequence[Sample]) -> Sequence[str]:
@@ -131,7 +130,7 @@ def growth(samples: Sequence[Sample]) -> Sequence[str]:
     second, last = samples[quarter : 2 * quarter], samples[-quarter:]
     compared = (("RSS, MiB", "rss", MORE_MIB), ("open files", "files", MORE_FILES))
     means = (
-        (name, *(mean(getattr(value, of) for value in part) for part in (second, last)), more)
+        (name, *(mean(getattr(sample, of) for sample in part) for part in (second, last)), more)
         for name, of, more in compared
     )
     return [

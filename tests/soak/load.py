@@ -97,7 +97,7 @@ class Load:
     def steer(self) -> None:
         """Look at all outstanding jobs once: request the next step of each, and check those that have ended."""
         jobs = self._described(list(self.outstanding))
-        for job_id in [value for value in self.outstanding if value not in jobs]:
+        for job_id in [job_id for job_id in self.outstanding if job_id not in jobs]:
             self.wrong.append(f"lost: {job_id}, {self.outstanding.pop(job_id)}")
         for job_id, job in jobs.items():
             if job["status"] in OVER:
@@ -158,7 +158,7 @@ class Load:
         if not self.unread:
             return
         existing = {container["Labels"]["io.batchq.job"] for container in self._server.service.containers()}
-        for job_id in [value for value in self.unread if value not in existing]:
+        for job_id in [job_id for job_id in self.unread if job_id not in existing]:
             self.unread.remove(job_id)
             lines = sum(len(line) == LINE for line in self._server.stored_output(job_id))
             self.lines += lines

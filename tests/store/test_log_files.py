@@ -50,7 +50,7 @@ def mode(path):
 async def test_log_files_are_readable_only_by_their_owner(files, file):
     await files.append(TASK, [line("secret")])
 
-    assert [mode(value) for value in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
+    assert [mode(path) for path in (file.parent.parent, file.parent, file)] == [0o700, 0o700, 0o600]
 
 
 async def test_a_read_creates_no_file(files, file):

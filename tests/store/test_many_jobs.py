@@ -82,7 +82,7 @@ async def costs_of_own_lists(data, count):
     await store.commit(Changes(inserted=tuple(own), streams=streams))
     counter = await watched(store)
     named = replace(QUEUE, names=frozenset({"a*"}))
-    of_status = [replace(QUEUE, statuses=frozenset({value})) for value in (Status.SUCCEEDED, Status.RUNNING)]
+    of_status = [replace(QUEUE, statuses=frozenset({status})) for status in (Status.SUCCEEDED, Status.RUNNING)]
     reaches = [Visibility(user="ada"), Visibility(user="cora", accounts=frozenset({"lab", "team"}))]
     costs = [
         await counter.cost(store.list(PageQuery(selection=replace(selection, visibility=visibility), limit=100)))

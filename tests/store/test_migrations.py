@@ -151,10 +151,10 @@ def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_or_the_new_schema
 
     left = [json.loads(line) for line in done.stdout.splitlines()]
     killed, again = (
-        [value for value in left if value["killed"] is not None],
-        [value for value in left if value["killed"] is None],
+        [row for row in left if row["killed"] is not None],
+        [row for row in left if row["killed"] is None],
     )
-    assert [value for value in left if value["schema"] != schemas[value["version"]]] == []
-    assert {value["version"] for value in killed} == schemas.keys()
-    assert {value["version"] for value in again} == {second_version.VERSION}
-    assert {value["jobs"] for value in left} == {len(every_table.JOBS) - 1}
+    assert [row for row in left if row["schema"] != schemas[row["version"]]] == []
+    assert {row["version"] for row in killed} == schemas.keys()
+    assert {row["version"] for row in again} == {second_version.VERSION}
+    assert {row["jobs"] for row in left} == {len(every_table.JOBS) - 1}

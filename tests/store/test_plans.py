@@ -92,7 +92,7 @@ def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
     scanned = [
         step
         for step in steps
-        if step.startswith("SCAN") and not step.startswith(tuple(f"SCAN {value}" for value in few))
+        if step.startswith("SCAN") and not step.startswith(tuple(f"SCAN {table}" for table in few))
     ]
     sorted_steps = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
     assert scanned + sorted_steps == []
@@ -106,7 +106,7 @@ def test_queued_jobs_are_counted_in_indexes_alone(plan, name):
     read = [step for step in of_jobs if "COVERING INDEX" not in step]
     assert len(of_jobs) == {"job_reads.queued_by_account": 5, "job_reads.unfinished_counts": 3}[name]
     small = ("jobs_unschedulable", "jobs_active")
-    assert all(any(value in step for value in small) for step in read), steps
+    assert all(any(table in step for table in small) for step in read), steps
 
 
 @pytest.mark.parametrize("name", sorted(WHOLE))

@@ -13,7 +13,7 @@ KEPT = "type", "enum", "required"
 
 def answers():
     """The answers of all operations that are described by AWS's models."""
-    operations = (value for several in whole_app()[OPERATIONS].values() for value in several)
+    operations = (operation for several in whole_app()[OPERATIONS].values() for operation in several)
     return {operation.answer for operation in operations if isinstance(operation.answer, AwsResponse)}
 
 

@@ -60,16 +60,16 @@ def responses():
 
 @cache
 def schemas():
-    return {name: strict(value) for name, value in description()["components"]["schemas"].items()}
+    return {name: strict(schema) for name, schema in description()["components"]["schemas"].items()}
 
 
 def strict(schema):
     """The schema with no further members in objects that name theirs."""
     if isinstance(schema, list):
-        return [strict(value) for value in schema]
+        return [strict(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    closed = {name: strict(value) for name, value in schema.items()}
+    closed = {name: strict(part) for name, part in schema.items()}
     if isinstance(schema.get("properties"), dict) and "additionalProperties" not in schema:
         closed["additionalProperties"] = False
     return closed
@@ -77,9 +77,9 @@ def strict(schema):
 
 def referenced(schema, found):
     """Add the names of the schemas that this one refers to, directly or through others, to `found`."""
-    for value in schema.values() if isinstance(schema, dict) else schema:
-        if isinstance(value, dict | list):
-            referenced(value, found)
+    for part in schema.values() if isinstance(schema, dict) else schema:
+        if isinstance(part, dict | list):
+            referenced(part, found)
     if isinstance(schema, dict) and isinstance(reference := schema.get("$ref"), str):
         name = reference.rpartition("/")[2]
         if name not in found:

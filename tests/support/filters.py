@@ -64,9 +64,9 @@ def _members(jobs: Mapping[JobId, Job], selection: JobSelection) -> Iterator[tup
         yield from ((job, WHOLE) for job in jobs.values())
         return
     named = {node_of(identifier) for identifier in selection.ids}
-    yield from ((jobs[value], WHOLE if node is None else node) for value, node in named if value in jobs)
+    yield from ((jobs[job_id], WHOLE if node is None else node) for job_id, node in named if job_id in jobs)
     if selection.compares_children:
-        arrays = {value for value, _ in named}
+        arrays = {job_id for job_id, _ in named}
         yield from ((job, WHOLE) for job in jobs.values() if job.child is not None and job.child.parent in arrays)
 
 
@@ -82,9 +82,9 @@ def searched(jobs: Iterable[Job], query: PageQuery, ends: Mapping[JobId, datetim
         (_end_of(job, query, ends), job) for job in jobs if _is_searched(job, query) and _is_in_time(job, query, ends)
     ]
     if query.order_by is SearchOrder.CREATED:
-        return tuple(value for _, value in sorted(found, key=lambda each: each[1].sequence, reverse=True))
-    ended = [(at, value.sequence, value) for at, value in found if at is not None]
-    return tuple(value for _, _, value in sorted(ended, reverse=True, key=lambda each: each[:2]))
+        return tuple(job for _, job in sorted(found, key=lambda each: each[1].sequence, reverse=True))
+    ended = [(at, job.sequence, job) for at, job in found if at is not None]
+    return tuple(job for _, _, job in sorted(ended, reverse=True, key=lambda each: each[:2]))
 
 
 def _is_searched(job: Job, query: PageQuery) -> bool:

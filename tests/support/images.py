@@ -30,13 +30,13 @@ def shared_libraries(binaries: Iterable[Path]) -> list[Path]:
 
 def file_system(engine: Any, files: Iterable[tuple[Path, str]], links: Iterable[tuple[Path, str]] = ()) -> bytes:
     """A tar archive of the test image with these files, by their paths in the image, and symbolic links."""
-    files, made = [(value, path.lstrip("/")) for value, path in files], io.BytesIO()
+    files, made = [(file, path.lstrip("/")) for file, path in files], io.BytesIO()
     added = {path for _, path in files}
     with tarfile.open(fileobj=io.BytesIO(_base(engine))) as old, tarfile.open(fileobj=made, mode="w") as tar:
         for info in (item for item in old if item.name not in added):
             tar.addfile(info, old.extractfile(info) if info.isreg() else None)
-        for value, path in files:
-            tar.add(value.resolve(), path)
+        for file, path in files:
+            tar.add(file.resolve(), path)
         for link, target in links:
             info = tarfile.TarInfo(str(link))
             info.type, info.linkname = tarfile.SYMTYPE, target

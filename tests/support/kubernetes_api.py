@@ -450,7 +450,7 @@ class ModelCluster:
         name = pod["metadata"]["name"]
         if not self.kubelet or _is_over(pod):
             return
-        running = [value for _, value in self._of(pod)]
+        running = [container for _, container in self._of(pod)]
         if not running:
             if "nodeName" in pod["spec"]:
                 unknown = {"reason": "ContainerStatusUnknown", "exitCode": 137, "startedAt": None, "finishedAt": None}
@@ -480,7 +480,7 @@ class ModelCluster:
             return
         self._write_state(pod)
         self._save(pod, "MODIFIED")
-        ends = [end.at for _, value in self._of(pod) if (end := value.end()) is not None and end.at > now()]
+        ends = [end.at for _, container in self._of(pod) if (end := container.end()) is not None and end.at > now()]
         if _is_over(pod) or ("deletionTimestamp" in pod["metadata"] and not self._runs(pod)):
             self._end(pod, None)
         elif ends:
@@ -488,7 +488,7 @@ class ModelCluster:
             self._timers.add(asyncio.get_running_loop().call_later(delay, self._report, pod))
 
     def _runs(self, pod):
-        return any(value.inspect(now()).state is ContainerState.RUNNING for _, value in self._of(pod))
+        return any(container.inspect(now()).state is ContainerState.RUNNING for _, container in self._of(pod))
 
     def _refreshed(self, pod):
         if self._of(pod) and not _is_over(pod):
@@ -536,7 +536,7 @@ class ModelCluster:
             del self.pods[name]
             self._save(pod, "DELETED")
             for kind in (self.secrets, self.services):
-                for owned in [key for key, value in kind.items() if _owner(value) == metadata["uid"]]:
+                for owned in [key for key, owned in kind.items() if _owner(owned) == metadata["uid"]]:
                     del kind[owned]
 
     def _save(self, pod, kind):

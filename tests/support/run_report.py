@@ -70,7 +70,7 @@ class RunReport:
         """Print the summary of failures also if a hook raises an error: pytest prints it after all hooks."""
         if self._growth:
             name = self._config.workerinput["workerid"] if self._is_worker else "this process"
-            self._processes[name] = peak_memory_of("self"), [[*value] for value in self._growth.most_common(SHOWN)]
+            self._processes[name] = peak_memory_of("self"), [[*growth] for growth in self._growth.most_common(SHOWN)]
         if not self._is_worker:
             self._remove_deep_paths()
         try:
@@ -121,7 +121,7 @@ class RunReport:
         find = ["find", self._folder, *level, "-print", "-exec", "rm", "-rf", "{}", "+"]
         found = subprocess.run(find, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
         self._errors += [
-            f"a test left more than {MAX_LEVELS} levels of directories: {value}" for value in found[:SHOWN]
+            f"a test left more than {MAX_LEVELS} levels of directories: {folder}" for folder in found[:SHOWN]
         ]
 
     def _removed_deep_folders(self):

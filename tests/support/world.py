@@ -378,7 +378,7 @@ class World:
             ids=ids or None, **{key: value if value is True else frozenset(value) for key, value in of.items()}
         )
         stop = self.bulk_stops.preview if preview else self.bulk_stops.stop
-        return [value async for some in await stop(order, selection, caller=self.caller) for value in some]
+        return [line async for some in await stop(order, selection, caller=self.caller) for line in some]
 
     async def finish(self, job_id: JobId, status: Status | None = None, *, container_key: str = "") -> None:
         """End a job of a LASTING script: its container gets the signal directly, without the server.
@@ -475,7 +475,7 @@ class World:
         """
         await self.wait_until_idle()
         calls = self.runtime.calls(Tag(job_id=job_id, attempt=attempt, container_key=container_key))
-        return [value for after, value in pairwise(["", *calls]) if value != after or value not in {"kill", "remove"}]
+        return [call for after, call in pairwise(["", *calls]) if call != after or call not in {"kill", "remove"}]
 
     async def engine_calls_by_container(self, job_id: JobId, what: str) -> list[str]:
         """The containers of a job for which the engine got this call, in the order of the calls."""
@@ -677,7 +677,7 @@ async def _nothing_is_left(runtime: DockerRuntime, base_url: str | None) -> bool
     """
     await until_answered(runtime.survey)
     shared = shared_network_name(runtime._instance, SharedNetwork(environment="local"))
-    return all(value.lstrip("/").startswith(shared) for value in left_over(base_url, runtime._instance))
+    return all(name.lstrip("/").startswith(shared) for name in left_over(base_url, runtime._instance))
 
 
 @asynccontextmanager

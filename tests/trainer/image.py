@@ -34,7 +34,7 @@ def ensure_image() -> str:
         name = f"{NAME}:{content[:12]}"
         if label_of(engine, name, LABEL) != content:
             library = [path for path in LIBRARY.rglob("*") if path.is_file() and not UNUSED.search(str(path))]
-            shared = shared_libraries([PYTHON, *(value for value in library if ".so" in value.suffixes)])
+            shared = shared_libraries([PYTHON, *(path for path in library if ".so" in path.suffixes)])
             folders = ":".join(sorted({str(path.parent) for path in shared}))
             changes = [
                 f"ENV PATH=/bin:/usr/bin LD_LIBRARY_PATH={folders} PYTHONDONTWRITEBYTECODE=1 HOME=/tmp",
@@ -43,7 +43,7 @@ def ensure_image() -> str:
             ]
             engine.api.import_image_from_data(
                 file_system(
-                    engine, [*((value, str(value)) for value in (PYTHON, *library, *shared)), (TRAINER, "train.py")]
+                    engine, [*((path, str(path)) for path in (PYTHON, *library, *shared)), (TRAINER, "train.py")]
                 ),
                 repository=NAME,
                 tag=content[:12],

@@ -156,7 +156,7 @@ def test_text_of_a_user_is_no_markup_no_mention_and_no_header(form):
     reason = message_of(reason=HOSTILE)
     request = sent(form, reason, **({"url": ROOM, "token": "t"} if form is WebhookFormat.MATRIX else {}))
 
-    assert not any("\n" in value or "\r" in value or "other" in value for value in request.headers.values())
+    assert not any("\n" in header or "\r" in header or "other" in header for header in request.headers.values())
     body = request.body.decode()
     if form is WebhookFormat.STANDARD:
         assert json.loads(body)["data"]["statusReason"] == HOSTILE

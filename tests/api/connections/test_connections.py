@@ -191,7 +191,7 @@ async def read_slowly(handlers, connect, reader):
 async def until_writes_wait(handlers):
     """Wait until each streamed response waits for its client to read."""
     found = handlers.wire._site._connections._open
-    while sum(value.writing_paused for value in found) < handlers.streams:  # noqa: ASYNC110 - no event is set for it
+    while sum(connection.writing_paused for connection in found) < handlers.streams:  # noqa: ASYNC110 - no event is set for it
         await asyncio.sleep(0)
 
 

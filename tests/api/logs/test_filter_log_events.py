@@ -53,7 +53,7 @@ async def test_an_id_is_the_same_however_the_event_is_found(boto, two):
 
     ids = {event["message"]: event["eventId"] for event in at_once}
     assert {event["message"]: event["eventId"] for event in by_pages} == ids
-    assert {event["message"]: event["eventId"] for event in by_name} == {value: ids[value] for value in "gh"}
+    assert {event["message"]: event["eventId"] for event in by_name} == {name: ids[name] for name in "gh"}
 
 
 async def test_streams_are_selected_by_name_or_prefix(boto, two):

@@ -126,7 +126,7 @@ async def test_exactly_one_group_must_be_named(refused, backend, group):
 
 async def test_a_token_of_another_stream_and_a_forged_one_are_refused(refused, boto, backend):
     stream, other = await backend.runs("a"), await backend.runs("b")
-    ours, others = [(await get(boto, value))["nextForwardToken"] for value in (stream, other)]
+    ours, others = [(await get(boto, stream_name))["nextForwardToken"] for stream_name in (stream, other)]
     members = {"logGroupName": GROUP, "logStreamName": stream.name}
     of_no_digits = "f", "f/", "x/" + "0" * 56, "f/" + "0" * 55, "f/" + "\u0660" * 56, "a" * 2000, " ", "🦆"
 

@@ -23,8 +23,8 @@ NOT_JSON = {
 }
 NUMBERS = [
     *(
-        (value, number)
-        for value in (b"startTime", b"endTime", b"limit")
+        (member, number)
+        for member in (b"startTime", b"endTime", b"limit")
         for number in (b"-1", b"9" * 5000, b'"5"', b"5.5")
     ),
     *((b"limit", number) for number in (b"0", b"10001", b"%d" % 2**63)),
@@ -56,7 +56,7 @@ def unknown_members(response, shape):
         case "structure":
             unknown = sorted(response.keys() - shape.members.keys())
             known = [(response[name], shape.members[name]) for name in response.keys() & shape.members.keys()]
-            return unknown + [member for value, inside in known for member in unknown_members(value, inside)]
+            return unknown + [member for answer, inside in known for member in unknown_members(answer, inside)]
         case "list":
             return [other_member for member in response for other_member in unknown_members(member, shape.member)]
     return []

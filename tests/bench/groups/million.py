@@ -51,8 +51,8 @@ def ends_and_submissions(scale: Scale, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"ms until {name}, beside {scale.many:,} queued",
             against=f"beside {scale.few:,}",
-            measured=[value[at] for value in measured],
-            baseline=[value[at] for value in baseline],
+            measured=[run[at] for run in measured],
+            baseline=[run[at] for run in baseline],
             goal=at_most(1.2),
         )
 
@@ -74,9 +74,9 @@ async def costs(data: Path, number: int, numbers: Iterator[int]) -> tuple[float,
 
 def reads(scale: Scale, folder: Path) -> Iterator[Figure]:
     with simulated(folder / "few") as few, simulated(folder / "many") as many:
-        callers = [Caller(value.url) for value in (few, many)]
-        for value in (few, many):
-            environment(value.client(), QUEUE, 1, state="DISABLED")
+        callers = [Caller(server.url) for server in (few, many)]
+        for server in (few, many):
+            environment(server.client(), QUEUE, 1, state="DISABLED")
         for name, look in (("DescribeJobs of 100", described), ("a page of ListJobs", listed)):
             yield compared(
                 scale.pairs,

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 WORDS = json.loads(sys.argv[1])  # the members of the request, by operation
 
 batch = boto3.client("batch")
-operations = [value for value in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(value)]
+operations = [method for method in sorted(batch.meta.method_to_api_mapping) if batch.can_paginate(method)]
 seen = {}
 for operation in operations:
     pages = batch.get_paginator(operation).paginate(**WORDS.get(operation, {}), PaginationConfig={"PageSize": 1})

@@ -23,5 +23,5 @@ def closure(names):
     return seen.values()
 
 
-found = {str(file.locate().resolve()) for value in closure(sys.argv[1:]) for file in value.files or ()}
+found = {str(file.locate().resolve()) for distribution in closure(sys.argv[1:]) for file in distribution.files or ()}
 print(json.dumps(sorted(found)))

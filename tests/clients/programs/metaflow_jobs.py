@@ -39,6 +39,6 @@ outcome = {
     "bad": ended(bad),
     "long": ended(long),
     "unfinished": long.id in unfinished,
-    "definitions": sorted({value.info["jobDefinition"] for value in (good, bad, long)}),
+    "definitions": sorted({job.info["jobDefinition"] for job in (good, bad, long)}),
 }
 print(json.dumps(outcome))

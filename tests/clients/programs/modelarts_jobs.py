@@ -64,7 +64,7 @@ def job(given):
 
 
 def searches(given):
-    filters = [sdk.Filter(**value) for value in given.pop("filters", [])]
+    filters = [sdk.Filter(**members) for members in given.pop("filters", [])]
     return sdk.JobSearches(**given, filters=filters)
 
 
@@ -121,4 +121,6 @@ def log(task):
 
 STEPS = {"until": until, "log": log}
 calls = json.load(sys.stdin)
-print(json.dumps([STEPS[method](value) if method in STEPS else call(method, value) for method, value in calls]))
+print(
+    json.dumps([STEPS[method](argument) if method in STEPS else call(method, argument) for method, argument in calls])
+)

@@ -19,5 +19,5 @@ with get_runner() as runner:
     while not is_terminal((status := runner.status(app)).state):
         time.sleep(0.5)
     lines = list(runner.log_lines(app, "main", 0))
-    listed = [value.app_id for value in runner.list("aws_batch")]
+    listed = [app.app_id for app in runner.list("aws_batch")]
 print(json.dumps({"state": status.state.name, "lines": lines, "listed": len(listed)}))

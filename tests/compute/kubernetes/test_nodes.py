@@ -83,7 +83,7 @@ async def test_machines_have_what_pods_of_others_leave(model):
     assert first.max_nodes == second.max_nodes - 1
     assert (first.environment, second.environment) == (None, "wide")
     assert ("batchq.environment", "wide") in second.labels
-    assert all(value.is_open and value.is_enforced for value in (first, second))
+    assert all(machine.is_open and machine.is_enforced for machine in (first, second))
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ async def test_the_pod_is_ended_if_its_kubelet_ignores_kills_and_no_other_contai
     await runtime.kill(two)
     await runtime.kill(one)
 
-    assert {(await over(runtime, value)).exit_code for value in (one, two)} == {137}
+    assert {(await over(runtime, launch)).exit_code for launch in (one, two)} == {137}
     assert "does not kill it alone" in caplog.text
 
 
@@ -272,7 +272,7 @@ async def test_an_image_that_cannot_be_pulled_refuses_one_container_alone(model)
 async def test_a_node_that_refuses_a_pod_before_any_container_ran_has_it_replaced_once(manual):
     runtime, cluster = manual
     one, two = pair()
-    made = [await runtime.create(value) for value in (one, two)]
+    made = [await runtime.create(launch) for launch in (one, two)]
     starting = asyncio.create_task(runtime.start(one.tag))
     await bound(cluster, pod_name(INSTANCE, one.tag))
     cluster.set_status(pod_name(INSTANCE, one.tag), phase="Failed", reason="OutOfcpu", message="too little cpu")
@@ -314,13 +314,13 @@ async def test_a_container_of_a_pod_that_ended_with_its_node_is_lost_and_not_cre
 async def test_a_pod_that_is_deleted_and_absent_is_lost_for_all_its_containers(model):
     runtime, cluster = model
     one, two = pair()
-    made = [await runtime.create(value) for value in (one, two)]
+    made = [await runtime.create(launch) for launch in (one, two)]
     await runtime.start(one.tag)
     cluster.pods.clear()
 
-    for value, created in zip((one, two), made, strict=True):
+    for launch, created in zip((one, two), made, strict=True):
         with pytest.raises(ContainerGone):
-            await runtime.create(replace(value, container_id=created.container_id))
+            await runtime.create(replace(launch, container_id=created.container_id))
 
 
 async def test_the_end_of_each_container_is_reported(model):
