@@ -182,7 +182,7 @@ class Budgets:
         if before is None and len(self._budgets.keys() | unit.budgets.keys()) >= MAX_BUDGETS:
             raise Invalid(f"There can be at most {MAX_BUDGETS} budgets.")
         unit.budgets[message.key] = None if message.budget is None else changed_budget(before, message.budget)
-        unit.audit(f"budget/{message.key.scope.lower()}/{message.key.name}")
+        unit.audit.record(f"budget/{message.key.scope.lower()}/{message.key.name}")
 
     def cross(self, unit: UnitOfWork, message: BudgetReached, active: Mapping[JobId, Job]) -> BulkStopRequest | None:
         """Store the crossing of a budget's limits. Returns the order that follows; None if it is stored already."""
@@ -196,7 +196,7 @@ class Budgets:
             return None
         unit.budgets[budget.key] = crossed(budget, limits, spent, unit.now)
         record = _record(budget.key, limits, unit.now)
-        unit.audit_records.append(record)
+        unit.audit.add(record)
         return BulkStopRequest(
             request=StopRequest(kind=stop_kind(limits), reason=stop_reason(budget, limits)),
             record=record,

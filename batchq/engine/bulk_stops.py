@@ -86,11 +86,11 @@ class BulkStops:
         """Begin a bulk stop. Raises Throttled."""
         known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
         users = [stop.record.user for stop in known if stop.record is not None]
-        if unit.caller is not None and users.count(unit.caller.user) >= MAX_PER_USER:
-            raise Throttled(f"User {unit.caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
+        caller = unit.audit.caller
+        if caller is not None and users.count(caller.user) >= MAX_PER_USER:
+            raise Throttled(f"User {caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((stop.number for stop in known), default=0) + 1
-        unit.audit("jobs", REQUESTED)
-        record = message.record if unit.caller is None else unit.audit_records[-1]
+        record = unit.audit.record("jobs", REQUESTED) or message.record
         unit.bulk_stops.append((BulkStop(number=number, request=message.request, record=record), message))
 
     async def stop_targets(self, unit: UnitOfWork) -> None:
@@ -162,7 +162,7 @@ def _audit(unit: UnitOfWork, bulk_stop: BulkStop, job: Job, named: JobId, outcom
     """Add an audit record about `named` if its job has changed."""
     if bulk_stop.record is not None and unit.get(job.id) is not job:
         record = replace(bulk_stop.record, at=unit.now)
-        unit.audit_records.append(record.about_job(named, job.spec.owner, outcome))
+        unit.audit.add(record.about_job(named, job.spec.owner, outcome))
 
 
 def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:

@@ -37,9 +37,10 @@ from batchq.engine.mailbox import (
     TimerFired,
     UpdateTags,
 )
+from batchq.engine.propagation import array_of_unspawned_child, will_be_spawned
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
-from batchq.engine.unit_of_work import UnitOfWork, array_of_unspawned_child, will_be_spawned
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.errors import Invalid, StateChanged
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
@@ -109,7 +110,7 @@ class MessageHandler:
                 self._reconcile(unit, message)
             case LeaveSafeMode():
                 self._leave_safe_mode(unit, message)
-                unit.audit("data")
+                unit.audit.record("data")
             case BulkStopRequest() | SetBudget() | BudgetReached():
                 self._handle_limit(unit, message)
             case RuntimeLost():
@@ -199,10 +200,11 @@ class MessageHandler:
         spared = self._state.safe_mode.spared(unit, tags)
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag not in spared:
-                unit.effects.append((effect, unit.get(effect.tag.job_id)))
+                unit.add_effect(effect, unit.get(effect.tag.job_id))
         for job in unit.active().values():  # an inspection requested by a timeout may have failed
-            inspections = (tag_to_inspect(job, alarm) for alarm in due_timers(job, unit.now))
-            unit.effects += ((do.InspectContainer(tag=tag), job) for tag in inspections if tag is not None)
+            for alarm in due_timers(job, unit.now):
+                if (tag := tag_to_inspect(job, alarm)) is not None:
+                    unit.add_effect(do.InspectContainer(tag=tag), job)
         if self._state.orphans.first_survey is not None:
             self._remove_orphans(unit, found.orphans, spared)
 
@@ -213,7 +215,7 @@ class MessageHandler:
         removable = (*sorted(purged, key=str), *self._state.orphans.expired(orphans, unit.now))
         for tag in removable:
             log.warning("container %s has no known job; it is removed", tag)
-        unit.effects += ((do.CleanUpContainer(tag=tag), None) for tag in removable)
+            unit.add_effect(do.CleanUpContainer(tag=tag))
 
     def _refuse_engine(self) -> None:
         if self._state.machines is not None or self._logged_engine_error != self._state.engine_check.error:
@@ -284,7 +286,7 @@ class MessageHandler:
                 if self._timed_out_by_engine_clock(unit, job, message):
                     unit.step(job.id, alarm)
                 return
-            unit.effects.append((do.InspectContainer(tag=tag), job))
+            unit.add_effect(do.InspectContainer(tag=tag), job)
 
     def _timed_out_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
         """Whether the timeout has also expired by the container engine's clock, for a container of an earlier boot.
@@ -340,10 +342,9 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
     _require_state(message, arrays.unspawned_child(array, message.job_id))
     after = arrays.store_child_order(array, child[1], message.event, unit.now)
     if after is not array:
-        caller, unit.caller = unit.caller, None
-        unit.update(array, after)
-        unit.caller = caller
-        unit.audit_job(array, message.job_id)
+        with unit.audit.acting_for(None):
+            unit.update(array, after)
+        unit.audit.record_job(message.job_id, array.spec.owner, array.status)
 
 
 def _check_dependencies(unit: UnitOfWork, spec: JobSpec, caller: Caller) -> None:

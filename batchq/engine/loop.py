@@ -233,9 +233,9 @@ class EngineLoop:
 
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
-            unit.caller = caller_of(message)
             try:
-                self._handler.handle(unit, message)
+                with unit.audit.acting_for(caller_of(message)):
+                    self._handler.handle(unit, message)
             except BatchqError as refusal:
                 unit.refusals[id(message)] = refusal
                 if getattr(message, "answer", None) is None:
@@ -243,7 +243,6 @@ class EngineLoop:
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
                 log.exception("message failed: %s", _with_history(message, unit, message))
                 unit.refusals[id(message)] = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
-        unit.caller = None
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None.

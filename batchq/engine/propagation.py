@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from batchq.domain import events as on
-from batchq.domain.enums import QUEUED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.groups import is_gated
-from batchq.domain.ids import JobId, child_id
+from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
@@ -212,3 +212,24 @@ async def _apply_order(unit: UnitOfWork, store: JobStore, parent_id: JobId, limi
         unit.apply_parent_order(child_id(parent_id, index))
     unit.update(parent, after)
     return len(indices)
+
+
+def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:
+    """Whether the id is a child that its array is about to spawn."""
+    parent = array_of_unspawned_child(unit, job_id)
+    return parent is not None and arrays.at_work(parent)
+
+
+def array_of_unspawned_child(unit: UnitOfWork, job_id: JobId) -> Job | None:
+    """The unfinished array whose child `job_id` has not been spawned yet, else None."""
+    child = parent_of(job_id)
+    parent = None if child is None else unit.get(child[0])
+    if (
+        child is None
+        or parent is None
+        or unit.has_loaded(job_id)
+        or not arrays.is_parent(parent)
+        or parent.status in FINISHED
+    ):
+        return None
+    return parent if child[1] < arrays.size(parent) and job_id == child_id(*child) else None

@@ -11,7 +11,8 @@ from batchq.domain.ids import MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.engine.unit_of_work import Committed, UnitOfWork, will_be_spawned
+from batchq.engine.propagation import will_be_spawned
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import Restoration
@@ -59,7 +60,7 @@ class SafeMode:
         }
         for effect in found.effects:
             if not isinstance(effect, do.CleanUpContainer) or effect.tag in ended:
-                unit.effects.append((effect, unit.get(effect.tag.job_id)))
+                unit.add_effect(effect, unit.get(effect.tag.job_id))
         cleared = {effect.tag for effect in found.effects if isinstance(effect, do.CleanUpContainer)}
         leftovers = frozenset({*found.orphans, *cleared} - ended)
         if not any(will_be_spawned(unit, tag.job_id) for tag in leftovers):
@@ -70,11 +71,7 @@ class SafeMode:
         if not self.active:
             return
         allowed = self._started | {effect.tag for effect, _ in unit.effects if isinstance(effect, do.AbandonStart)}
-        unit.effects = [
-            (effect, job)
-            for effect, job in unit.effects
-            if not isinstance(effect, do.StartContainer) or effect.tag in allowed
-        ]
+        unit.keep_effects(lambda effect: not isinstance(effect, do.StartContainer) or effect.tag in allowed)
 
     def ignores(self, job: Job, event: on.Event) -> bool:
         """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
@@ -99,7 +96,8 @@ class SafeMode:
         removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))
         spared = frozenset() if purge else unknown
         unit.restoration = Restoration(spared=spared, purged=self.restoration.purged | removed)
-        unit.effects += [(do.CleanUpContainer(tag=tag), None) for tag in sorted(removed, key=str)]
+        for tag in sorted(removed, key=str):
+            unit.add_effect(do.CleanUpContainer(tag=tag))
 
     def spared(self, unit: UnitOfWork, tags: Collection[Tag]) -> frozenset[Tag]:
         """The containers among `tags` that an operator chose to leave alone."""

@@ -4,7 +4,7 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from itertools import count as count_from
@@ -15,16 +15,15 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.access.accounts import Caller
-from batchq.domain.access.audit import DONE, AuditRecord, record_of
+from batchq.domain.access.audit import AuditTrail
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.groups import GroupChanges
-from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, child_id, parent_of, stream_name
+from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, stream_name
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import Moved, at_work, count_children, is_parent, size
+from batchq.domain.lifecycle.arrays import Moved, count_children, is_parent
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.status import Outcome
@@ -101,8 +100,8 @@ class UnitOfWork:
 
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
-        #: Each effect with the job as changed by the event; None for a container of an unknown job.
-        self.effects: list[tuple[do.Effect, Job | None]] = []
+        #: The audit records, and the user whose message is being handled.
+        self.audit = AuditTrail(now)
         #: By queue, the lowest `Job.sequence` of the jobs that entered or left RUNNABLE in it.
         self.changed_queues: dict[QueueName, int] = {}
         #: Messages that the next unit of work handles again.
@@ -120,11 +119,9 @@ class UnitOfWork:
         self.progress: list[Progress] = []
         #: By number of the bulk stop, the outcomes of its jobs in this unit of work.
         self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}
-        #: The user whose message is being handled; None between messages and for messages of the server itself.
-        self.caller: Caller | None = None
-        self.audit_records: list[AuditRecord] = []
         #: The budgets that change; None: the budget is deleted.
         self.budgets: dict[BudgetKey, Budget | None] = {}
+        self._effects: list[tuple[do.Effect, Job | None]] = []
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
@@ -175,7 +172,7 @@ class UnitOfWork:
         self._index(job)
         self._new.append(job.id)
         self._record_transition(None, job)
-        self.audit_job(job)
+        self.audit.record_job(job.id, job.spec.owner, job.status)
         if key is not None:
             self.submitted[key] = job.id
 
@@ -195,10 +192,9 @@ class UnitOfWork:
         """
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not loaded"
-        caller, self.caller = self.caller, None
-        counted = self._apply(parent, (count_children(parent, self._children_changed.pop(parent_id), self.now), ()))
-        self.caller = caller
-        return counted
+        with self.audit.acting_for(None):
+            moved = self._children_changed.pop(parent_id)
+            return self._apply(parent, (count_children(parent, moved, self.now), ()))
 
     def apply_parent_order(self, job_id: JobId) -> Job | None:
         """Apply a pending order of the array to its child, and return the job; None if it is not loaded.
@@ -209,16 +205,14 @@ class UnitOfWork:
         parent = None if job is None or job.child is None else self.get(job.child.parent)
         if job is None or parent is None:
             return job
-        caller, self.caller = self.caller, None  # the present caller did not give the array's order
-        ordered = self._apply(job, apply_order(job, parent, self.now))
-        self.caller = caller
-        return ordered
+        with self.audit.acting_for(None):  # the present caller did not give the array's order
+            return self._apply(job, apply_order(job, parent, self.now))
 
     def _apply(self, job: Job, outcome: Outcome) -> Job:
         after, effects = outcome
         self.update(job, after)
         for effect in effects:
-            self.effects.append((effect, after))
+            self.add_effect(effect, after)
         return after
 
     def update(self, before: Job, after: Job) -> None:
@@ -232,29 +226,31 @@ class UnitOfWork:
         for tag in newly_started(before, after):
             name = stream_name(after.spec.definition.name, tag)
             self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
-        self._history += order_entries(before, after, self.now, self.caller)
+        self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
         elif is_queued_for_placement(before) is not is_queued_for_placement(after):
             self._record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
-        self.audit_job(after)
+        self.audit.record_job(after.id, after.spec.owner, after.status)
 
     def record(self, entry: HistoryEntry) -> None:
         """Add a history entry that follows from the changes of several jobs."""
         self._history.append(entry)
 
-    def audit(self, resource: str, outcome: str = DONE) -> None:
-        """Add an audit record about a resource if a user's message is being handled."""
-        if self.caller is not None:
-            self.audit_records.append(record_of(self.caller, at=self.now, resource=resource, outcome=outcome))
+    @property
+    def effects(self) -> Sequence[tuple[do.Effect, Job | None]]:
+        """Each effect with the job as changed by the event; None for a container of an unknown job."""
+        return self._effects
 
-    def audit_job(self, job: Job, job_id: JobId | None = None) -> None:
-        """Add an audit record about a job, or about its child `job_id` that has not been spawned yet."""
-        if self.caller is not None:
-            record = record_of(self.caller, at=self.now, resource="")
-            self.audit_records.append(record.about_job(job_id or job.id, job.spec.owner, job.status))
+    def add_effect(self, effect: do.Effect, job: Job | None = None) -> None:
+        """Add an effect. `job`: None for a container of an unknown job."""
+        self._effects.append((effect, job))
+
+    def keep_effects(self, is_kept: Callable[[do.Effect], bool]) -> None:
+        """Drop the other effects."""
+        self._effects = [(effect, job) for effect, job in self._effects if is_kept(effect)]
 
     def active(self) -> dict[JobId, Job]:
         """The STARTING and RUNNING jobs as changed by this unit of work."""
@@ -328,7 +324,7 @@ class UnitOfWork:
             spending=self.spending,
             budgets=tuple(self.budgets.items()),
             groups=tuple(self.groups.changed.values()),
-            audit_records=tuple(self.audit_records),
+            audit_records=tuple(self.audit.records),
             delete_submissions_before=forget_before if self.submitted else None,
         )
 
@@ -383,18 +379,3 @@ class UnitOfWork:
 
     def _record_queue_change(self, job: Job) -> None:
         self.changed_queues[job.spec.queue] = min(job.sequence, self.changed_queues.get(job.spec.queue, job.sequence))
-
-
-def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:
-    """Whether the id is a child that its array is about to spawn."""
-    parent = array_of_unspawned_child(unit, job_id)
-    return parent is not None and at_work(parent)
-
-
-def array_of_unspawned_child(unit: UnitOfWork, job_id: JobId) -> Job | None:
-    """The unfinished array whose child `job_id` has not been spawned yet, else None."""
-    child = parent_of(job_id)
-    parent = None if child is None else unit.get(child[0])
-    if child is None or parent is None or unit.has_loaded(job_id) or not is_parent(parent) or parent.status in FINISHED:
-        return None
-    return parent if child[1] < size(parent) and job_id == child_id(*child) else None

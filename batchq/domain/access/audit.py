@@ -1,5 +1,7 @@
 """Audit records: which user requested which change. Pure. They contain no secrets and no request bodies."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from msgspec import Struct
@@ -95,3 +97,40 @@ def record_of(caller: Caller, *, at: datetime, resource: str, outcome: str = DON
 def audit_record_of_change(resource: str, caller: Caller | None) -> AuditRecord | None:
     """The audit record of one change; None for a change by the server itself (`caller` None)."""
     return None if caller is None else record_of(caller, at=caller.requested_at, resource=resource)
+
+
+class AuditTrail:
+    """The audit records of one unit of work, and the user who requests its changes."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self.records: list[AuditRecord] = []
+        #: None: the server itself makes the changes, and they are not recorded.
+        self.caller: Caller | None = None
+
+    @contextmanager
+    def acting_for(self, caller: Caller | None) -> Iterator[None]:
+        """Changes within the context are requested by this user; None: by the server itself."""
+        before, self.caller = self.caller, caller
+        try:
+            yield
+        finally:
+            self.caller = before
+
+    def record(self, resource: str, outcome: str = DONE) -> AuditRecord | None:
+        """Record a change of a resource, and return the record; None: the server itself makes the change."""
+        if self.caller is None:
+            return None
+        record = record_of(self.caller, at=self._now, resource=resource, outcome=outcome)
+        self.records.append(record)
+        return record
+
+    def record_job(self, job_id: JobId, owner: Owner, outcome: str) -> None:
+        """Record a change of a job."""
+        if self.caller is not None:
+            record = record_of(self.caller, at=self._now, resource="")
+            self.records.append(record.about_job(job_id, owner, outcome))
+
+    def add(self, record: AuditRecord) -> None:
+        """Add a record of a change that another user requested earlier, or that a budget made."""
+        self.records.append(record)

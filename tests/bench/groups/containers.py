@@ -4,18 +4,20 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
 from tests.bench.figures import Figure, Scale, at_least, at_most, compared, interleaved
-from tests.bench.services import NO_NETWORK, QUEUE, create_queues, network_of, on_docker
+from tests.bench.services import NO_NETWORK, QUEUE, create_queues, environment, network_of, on_docker
 from tests.support.docker_api import docker_api
 from tests.support.processes import cpu_of
 from tests.support.service import Service
 
 AT_ONCE = 4  # as the engine does best
 PROCESSES = 8  # of xargs, and the jobs at once that are compared with it
+CRUN = "crun"  # measured if the engine has it: docs/engines.md
 PAGE = 100  # jobs of one call
 Run = tuple[float, float]  # containers a second, milliseconds of CPU for each
 
@@ -25,6 +27,10 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         create_queues(service.client(), at_once=AT_ONCE)
         yield from against_the_sdk(scale, service)
         yield against_none(scale, service)
+        with closing(docker_api()) as engine:
+            runtimes = engine.info()["Runtimes"]
+        if CRUN in runtimes:
+            yield against_runc(scale, service)
         if shutil.which("docker"):
             yield against_the_command(scale, service)
     if shutil.which("docker"):
@@ -63,6 +69,18 @@ def against_none(scale: Scale, service: Service) -> Figure:
         name=f"containers/s, {scale.jobs} x `true`, network shared",
         against="the same on network none",
         goal=at_least(1.5),
+    )
+
+
+def against_runc(scale: Scale, service: Service) -> Figure:
+    environment(service.client(), CRUN, AT_ONCE, **{"batchq:container-runtime": CRUN})
+    return compared(
+        scale.pairs,
+        lambda: by_batchq(service, scale.jobs)[0],
+        lambda: by_batchq(service, scale.jobs, CRUN)[0],
+        name=f"containers/s, {scale.jobs} x `true`, {AT_ONCE} at once, OCI runtime crun",
+        against="the same with runc",
+        goal=at_least(1.0),
     )
 
 
