@@ -5,14 +5,18 @@ from contextlib import closing
 from pathlib import Path
 
 from batchq.domain.enums import Status
-from batchq.domain.ids import JobId, Tag, stream_name
+from batchq.domain.group_terms import GroupTerms
+from batchq.domain.groups import Group
+from batchq.domain.ids import GroupId, JobId, Tag, stream_name
 from batchq.domain.job import Job
 from batchq.ports.jobs import Changes
 from batchq.store import job_writes, statements
 from batchq.store.database import NAME
+from batchq.store.groups import write_groups
 from tests.support.builders import NOON, attempt, job, moment
 
 FIRST = job(number=0, status=Status.SUCCEEDED, attempts=(attempt(started_at=NOON, stopped_at=NOON, exit_code=0),))
+GROUP, GROUP_NAME = GroupId("g-" + 20 * "0"), "sweep"
 WALK_TO = {Status.RUNNABLE: 1, Status.SUCCEEDED: 4}
 WALK = [moment(FIRST, status=status) for status in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
 
@@ -55,6 +59,21 @@ def filled(data: Path, count: int, first: Job = FIRST) -> None:
         job_writes.commit_changes(connection, Changes(inserted=(first,), history=walk))
         for statement in COPIES.split(";\n"):
             connection.execute(statement.replace(":last", str(count - 1)))
+
+
+def make_group(data: Path, count: int) -> None:
+    """Make the first jobs the group GROUP, which has ended."""
+    group = Group(
+        terms=GroupTerms(id=GROUP, name=GROUP_NAME, size=count),
+        owner=FIRST.spec.owner,
+        sequence=FIRST.sequence,
+        created_at=FIRST.created_at,
+        counts=((Status.SUCCEEDED, count),),
+        ended_at=NOON,
+    )
+    with closing(sqlite3.connect(data / NAME, isolation_level=None)) as connection:
+        write_groups(connection, [group])
+        connection.execute("UPDATE jobs SET group_id = ? WHERE sequence < ?", (GROUP, count))
 
 
 def id_of(number: int) -> JobId:

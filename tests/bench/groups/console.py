@@ -15,7 +15,7 @@ from tests.bench.readers import costs
 from tests.bench.services import QUEUE
 from tests.bench.wire import Caller
 from tests.service.waiting import container
-from tests.store.many import id_of
+from tests.store.many import GROUP, GROUP_NAME, id_of
 from tests.support.service import PATIENCE
 
 #: The pages that are watched, each with the least seconds between two refreshes, as the pages state them.
@@ -52,6 +52,8 @@ def pages(call: Caller, scale: Scale, *, middle: int, array: str) -> Mapping[str
         "the page of a job": (lambda number: call.get(f"/ui/jobs/{id_of(number * 7919 % scale.many)}"), 20),
         "the page of a name that no job has": (lambda _: call.get("/ui/jobs?name=*rare*"), 50),
         f"the grid of {scale.array:,} children": (lambda _: call.get(f"/ui/jobs/{array}/children"), 50),
+        f"the row of a group of {scale.swept:,} jobs": (lambda _: call("batchq/listgroups", groupName=GROUP_NAME), 5),
+        f"the page of a group of {scale.swept:,} jobs": (lambda _: call.get(f"/ui/groups/{GROUP}"), 50),
         f"the page of a log of {scale.log_mib:,} MiB": (lambda _: call.get(log), 50),
         f"the page in the middle of a log of {scale.log_mib:,} MiB": (
             lambda _: call.get(f"{log}?attempt=1&at={middle}"),

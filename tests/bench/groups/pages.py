@@ -13,7 +13,7 @@ from batchq.store.log_files import LogFiles
 from tests.bench.figures import Figure, Scale, within
 from tests.bench.services import environment, simulated
 from tests.bench.wire import Caller, p99
-from tests.store.many import filled, id_of
+from tests.store.many import filled, id_of, make_group
 
 ROWS = 50  # of a page
 LINES = 1000  # of a page of a log
@@ -28,8 +28,12 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
 
 @contextmanager
 def large_server(scale: Scale, folder: Path) -> Iterator[tuple[Caller, int]]:
-    """A client of a server with many finished jobs, and a position in the middle of the log of the first job."""
+    """A client of a server with many finished jobs, and a position in the middle of the log of the first job.
+
+    The first `scale.swept` jobs are a group.
+    """
     filled(folder / "data", scale.many)
+    make_group(folder / "data", scale.swept)
     middle = _fill_log(folder / "data" / "logs", scale.log_mib)
     with simulated(folder / "data") as service:
         environment(service.client(), "empty", 1, state="DISABLED")
