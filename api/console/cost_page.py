@@ -93,13 +93,14 @@ def budget_days(
 def budget_picture(status: BudgetStatus, costs: Mapping[date, Decimal], today: date) -> Markup:
     """What was spent until each day, with a line for each limit: in the present month, or in the last days.
 
-    `costs`: of each day, from `budget_days`.
+    `costs`: of each day, from `budget_days`. What else was spent is counted before the first day: what older jobs cost,
+    and jobs that the caller does not see.
     """
     budget, is_monthly = status.budget, status.budget.period is BudgetPeriod.MONTH
     length = monthrange(today.year, today.month)[1] if is_monthly else DAYS
     first = today.replace(day=1) if is_monthly else today - timedelta(days=DAYS - 1)
     days = [first + timedelta(days=number) for number in range(length)]
-    total = Decimal() if is_monthly else max(status.spent - sum(costs.values()), Decimal())
+    total = max(status.spent - sum(costs.get(day, Decimal()) for day in days), Decimal())
     points = list[tuple[float, float | None]]()
     for at, day in enumerate(days):
         total += costs.get(day, Decimal())
