@@ -4,7 +4,8 @@ The forms enable, disable and drain a queue. Repeated, they change nothing, so t
 keeps jobs from being accepted or started has a page that describes it first.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import groupby
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -17,9 +18,10 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
 from batchq.domain.catalog import JobQueue, SchedulingPolicy
 from batchq.domain.enums import State
-from batchq.domain.ids import QueueName
+from batchq.domain.ids import JobId, QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
+from batchq.services.job_views import JobView
 
 pages = PageTable()
 EFFECTS = {
@@ -45,6 +47,15 @@ class ShareRow(Struct, frozen=True, kw_only=True):
     millicpus: int | None
 
 
+class LineEntry(Struct, frozen=True, kw_only=True):
+    """A job that waits in a queue, or several children of an array that stand behind each other."""
+
+    #: Of the first one.
+    view: JobView
+    #: How many children stand behind it.
+    following: int
+
+
 @pages.get("/queues", Permission.SELF)
 async def queues_page(parts: Parts, visit: Call[None]) -> Page:
     """All queues that the caller may use."""
@@ -68,7 +79,7 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
     values = {
         "overview": shown,
         "queue": shown.queue,
-        "views": await parts.views.listed(jobs, caller=caller),
+        "line": line_of(await parts.views.listed(jobs, caller=caller)),
         "since": dict(snapshot.jobs),
         "snapshot": snapshot,
         "pictures": await parts.state(ConsoleState).pictures.of(parts, name, caller=caller),
@@ -78,6 +89,16 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
         "may_change": caller.has(Permission.CATALOG),
     }
     return Page(template="queue.html", title=f"Queue {name}", values=values)
+
+
+def line_of(views: Iterable[JobView]) -> list[LineEntry]:
+    """The jobs in their order, the children of an array that stand behind each other as one entry."""
+    groups = [list(group) for _, group in groupby(views, key=_array_or_job)]
+    return [LineEntry(view=group[0], following=len(group) - 1) for group in groups]
+
+
+def _array_or_job(view: JobView) -> JobId:
+    return view.job.id if view.job.child is None else view.job.child.parent
 
 
 def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:

@@ -42,6 +42,24 @@ async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(brow
     assert "gpu : 1 vCPUs" in page.text
 
 
+async def test_children_of_an_array_that_stand_behind_each_other_are_one_entry_of_the_line(browser):
+    await queue(browser, "gpu")
+    await browser.run("long-1", jobQueue="gpu")
+    array = await browser.submit("sweep", jobQueue="gpu", arrayProperties={"size": 5})
+    last = await browser.submit("next", jobQueue="gpu")
+    for job_id in (f"{array}:4", last):
+        await browser.wait_for(job_id, "RUNNABLE")
+
+    page = await browser.open("/ui/queues/gpu")
+
+    assert [identifier for identifier in page.page.ids if identifier.startswith("job-")] == [
+        f"job-{array}:0",
+        f"job-{last}",
+    ]
+    assert "and the next 4 children" in page.text
+    assert f"/ui/jobs/{array}/children" in page.page.links
+
+
 async def test_time_limits_of_a_queue_are_shown(browser):
     limit = {
         "reason": "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY",
