@@ -80,9 +80,13 @@ test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TES
 		$(BIN)/python -m tests.kubernetes.bed run sh -c '$(ON_CLUSTER)'; \
 	else echo "no programs for a cluster: set BATCHQ_KUBERNETES_PROGRAMS or BATCHQ_TEST_KUBERNETES"; exit 1; fi
 
-use-on-kubernetes: develop engine ## The demo, and the real clients, with jobs on a cluster that this brings up. Minutes.
+# The jobs of the other clients were not tried on a cluster.
+ON_CLUSTER_TOO := $(addprefix tests/clients/test_,aws_cli.py boto3.py snakemake.py workflow_engines.py)
+
+use-on-kubernetes: develop engine ## The demo, and real clients, with jobs on a cluster that this brings up. Six minutes.
 	@.ci/clients
-	$(BIN)/python -m tests.kubernetes.bed run sh -c '$(BIN)/python -m tests.demo && $(BIN)/pytest -q -m clients tests/clients'
+	$(BIN)/python -m tests.kubernetes.bed run \
+		sh -c '$(BIN)/python -m tests.demo && $(BIN)/pytest -q -m clients $(ON_CLUSTER_TOO)'
 
 test-clients: develop engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients

@@ -12,6 +12,7 @@ from batchq.domain.catalog import Network
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
 from batchq.system.clock import SystemClock
+from tests.kubernetes.bed.__main__ import PROGRAMS
 from tests.support.service import PATIENCE, Service
 
 CLUSTER = "BATCHQ_TEST_KUBERNETES"
@@ -19,7 +20,10 @@ CLUSTER = "BATCHQ_TEST_KUBERNETES"
 
 class ClusterService(Service):
     def __init__(self, data, *extra, **options):
-        super().__init__(data, "--kubernetes", os.environ[CLUSTER], "--kubernetes-unsupported", *extra, **options)
+        flags = ("--kubernetes", os.environ[CLUSTER], "--kubernetes-unsupported")
+        # A server refuses variables that look like misspelt settings.
+        under = ("env", "-u", CLUSTER, "-u", PROGRAMS, *options.pop("under", ()))
+        super().__init__(data, *flags, *extra, under=under, **options)
 
     def containers(self):
         """The containers of the jobs on the cluster, in any state."""
