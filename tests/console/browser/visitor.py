@@ -21,6 +21,7 @@ class Visitor:
         """`options` are those of `Browser.new_context`."""
         #: Errors and warnings of scripts, refused loads and violations of the Content-Security-Policy.
         self.problems: list[str] = []
+        self._forgiven: list[str] = []
         self.context = browser.new_context(base_url=url, **options)
         self.context.set_default_timeout(PATIENCE)
         self.context.add_init_script(OBSERVE_SHIFTS)
@@ -34,20 +35,25 @@ class Visitor:
         return page
 
     def forgive(self, text: str) -> None:
-        """Accept the reported errors that contain `text`; at least one must."""
+        """Accept errors that contain `text`, until the visitor is closed; at least one was already reported."""
         left = [problem for problem in self.problems if text not in problem]
         assert len(left) < len(self.problems), f"no error contains {text!r}, but {self.problems}"
         self.problems = left
+        self._forgiven.append(text)
 
     def close(self) -> None:
         self.context.close()
 
     def _on_message(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.problems.append(f"{message.location.get('url')}: {message.text}")
+            self._report(f"{message.location.get('url')}: {message.text}")
 
     def _on_error(self, error: WebError) -> None:
-        self.problems.append(str(error.error))
+        self._report(str(error.error))
+
+    def _report(self, problem: str) -> None:
+        if not any(text in problem for text in self._forgiven):
+            self.problems.append(problem)
 
 
 def chromium_path() -> str | None:
