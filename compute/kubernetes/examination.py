@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version, load_cluster
-from batchq.compute.kubernetes.rest import ApiReply, RestClient
+from batchq.compute.kubernetes.rest import ApiReply, ReadForbidden, RestClient, decode
 from batchq.doctor.facts import ClusterFacts, RuntimeFault, UnavailableRuntime
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable, StartImpossible
 from batchq.ports.clock import Clock
@@ -27,7 +27,7 @@ NAMESPACE_RIGHTS: Rights = {
     "namespaces": ("get",),
 }
 #: What batchq does in the whole cluster.
-CLUSTER_RIGHTS: Rights = {"nodes": ("list",), "pods": ("list",)}
+CLUSTER_RIGHTS: Rights = {"nodes": ("list", "watch"), "pods": ("list", "watch")}
 
 
 def examine_cluster(reference: str, clock: Clock) -> ClusterFacts | UnavailableRuntime:
@@ -62,7 +62,7 @@ async def _facts(rest: RestClient, cluster: ClusterAccess, clock: Clock) -> Clus
     after = clock.now()
     version = check_version(reply.body, allow_old=True)
     namespace = await rest.request("GET", rest.namespaced)
-    nodes = await rest.request("GET", "/api/v1/nodes")
+    nodes = await _nodes(rest)
     rights: dict[str, Rights] = {cluster.namespace: NAMESPACE_RIGHTS, "": CLUSTER_RIGHTS}
     reviewed = [
         (verb, resource, place)
@@ -71,7 +71,6 @@ async def _facts(rest: RestClient, cluster: ClusterAccess, clock: Clock) -> Clus
         for verb in verbs
     ]
     allowed = await asyncio.gather(*(_is_allowed(rest, *right) for right in reviewed))
-    items = nodes.body.get("items") or []
     return ClusterFacts(
         address=cluster.server,
         version=".".join(map(str, version)),
@@ -81,10 +80,18 @@ async def _facts(rest: RestClient, cluster: ClusterAccess, clock: Clock) -> Clus
         id=((namespace.body.get("metadata") or {}).get("uid")) if namespace.ok else None,
         namespace_error="" if namespace.ok else namespace.message,
         denied=tuple(right for right, is_allowed in zip(reviewed, allowed, strict=True) if not is_allowed),
-        nodes=len(items),
-        unusable_nodes=tuple(f"{node['metadata']['name']} ({why})" for node in items if (why := _why_unusable(node))),
+        nodes=len(nodes),
+        unusable_nodes=tuple(f"{node['metadata']['name']} ({why})" for node in nodes if (why := _why_unusable(node))),
         clock_offset=_offset(reply, (before, after)),
     )
+
+
+async def _nodes(rest: RestClient) -> list[Mapping[str, Any]]:
+    """The nodes; empty if these credentials may not list them. Raises RuntimeUnknown."""
+    try:
+        return [decode(item, dict) async for page in rest.pages("/api/v1/nodes", {}) for item in page.items]
+    except ReadForbidden:
+        return []
 
 
 async def _is_allowed(rest: RestClient, verb: str, resource: str, namespace: str) -> bool:

@@ -4,20 +4,21 @@ The kubelet refuses a pod for which its node has too little CPU or memory. It do
 the node, so batchq does. The room is checked again before a pod is bound: pods of others may have come meanwhile.
 """
 
-from collections.abc import Mapping
-from datetime import datetime, timedelta
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from decimal import Decimal
-from http import HTTPStatus
 from math import ceil
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
+from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import ENVIRONMENT_LABEL, INSTANCE
 from batchq.compute.kubernetes.pod_spec import GPU
 from batchq.compute.kubernetes.pod_state import utc_of
-from batchq.compute.kubernetes.pods import Pod, is_bound, uid_of
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.pods import Pod, uid_of
+from batchq.compute.kubernetes.rest import RestClient, decode
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.ids import ContainerEngineName, MachineName
@@ -27,7 +28,8 @@ from batchq.errors import RuntimeUnknown, StartHadNoEffect, StartInterrupted, St
 from batchq.ports.clock import Clock
 from batchq.settings import Runtime
 
-MAX_AGE = timedelta(seconds=10)  # of the knowledge about nodes and their pods
+#: Ended pods need no room. Pods without a node are none of a node's.
+UNFINISHED_ON_A_NODE = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 #: Taints that Kubernetes sets for conditions of a node, which pass.
 CONDITIONS = "node.kubernetes.io/"
 EFFECTS = frozenset({"NoSchedule", "NoExecute"})
@@ -42,7 +44,16 @@ _FACTORS = {
 }
 
 
-class NodeRoom(Struct, kw_only=True):
+class ObjectName(Struct):
+    name: str
+    uid: str
+
+
+class NamedObject(Struct):
+    metadata: ObjectName
+
+
+class NodeFacts(Struct, frozen=True, kw_only=True):
     """A node that takes pods of jobs, at least at times."""
 
     name: str
@@ -50,39 +61,25 @@ class NodeRoom(Struct, kw_only=True):
     allocatable: Resources
     #: The number of pods that the node takes.
     max_pods: int
-    #: The demands of the pods on the node that have not ended, by uid.
-    demands: dict[str, Resources]
-    #: The demands among them of pods that this instance did not create.
-    foreign: list[Resources]
     #: Whether it takes no new pods, by a cordon or a condition.
     is_cordoned: bool
     #: Since when its kubelet does not answer; None: it answers.
     away_since: datetime | None
 
-    @property
-    def free(self) -> Resources:
-        used = total(self.demands.values())
-        return Resources(
-            millicpus=self.allocatable.millicpus - used.millicpus,
-            memory_mib=self.allocatable.memory_mib - used.memory_mib,
-            gpus=self.allocatable.gpus - used.gpus,
-        )
+    def takes(self, demand: Resources, others: Collection["PodDemand"]) -> bool:
+        """Whether the node has room for the demand beside those of other pods."""
+        return _fits(demand, _without(self.allocatable, others)) and len(others) < self.max_pods
 
-    def takes(self, demand: Resources) -> bool:
-        return _fits(demand, self.free) and len(self.demands) < self.max_pods
-
-    def machine(self) -> Machine:
+    def machine(self, foreign: Collection["PodDemand"]) -> Machine:
         """The machine that batchq places jobs on, without what pods of others reserve."""
-        used, environment = total(self.foreign), self.labels.get(ENVIRONMENT_LABEL)
+        environment, free = self.labels.get(ENVIRONMENT_LABEL), _without(self.allocatable, foreign)
         return Machine(
             name=MachineName(self.name),
             resources=Resources(
-                millicpus=max(0, self.allocatable.millicpus - used.millicpus),
-                memory_mib=max(0, self.allocatable.memory_mib - used.memory_mib),
-                gpus=max(0, self.allocatable.gpus - used.gpus),
+                millicpus=max(0, free.millicpus), memory_mib=max(0, free.memory_mib), gpus=max(0, free.gpus)
             ),
             is_enforced=True,
-            max_nodes=max(0, self.max_pods - len(self.foreign)),
+            max_nodes=max(0, self.max_pods - len(foreign)),
             engine=ContainerEngineName(Runtime.KUBERNETES),
             labels=tuple(sorted(self.labels.items())),
             environment=None if environment is None else EnvironmentName(environment),
@@ -91,93 +88,151 @@ class NodeRoom(Struct, kw_only=True):
         )
 
 
+class PodDemand(Struct, frozen=True, kw_only=True):
+    """What a node reserves for a pod until the pod has ended."""
+
+    uid: str
+    node: str
+    resources: Resources
+    #: Whether this instance did not create the pod.
+    is_foreign: bool
+
+
 class ClusterNodes:
-    """The nodes of the cluster, read again after MAX_AGE and after a refusal by a node."""
+    """The nodes of the cluster, and the demands of all pods on them, as two watches show them."""
 
     def __init__(self, rest: RestClient, instance: str, clock: Clock) -> None:
-        self._rest = rest
         self._instance = instance
-        self._clock = clock
-        self._nodes: dict[str, NodeRoom] = {}
-        self._read_at: datetime | None = None
-        #: The nodes of pods that were bound since the nodes were read, by uid.
-        self._placed: dict[str, tuple[str, Resources]] = {}
+        #: By name.
+        self._nodes: dict[str, NodeFacts] = {}
+        #: By the name of the node and the uid of the pod.
+        self._demands: defaultdict[str, dict[str, PodDemand]] = defaultdict(dict)
+        #: The name of each pod's node, by the uid of the pod.
+        self._places: dict[str, str] = {}
+        #: The pods that were taken and that the watch has not shown yet, by uid.
+        self._unseen: set[str] = set()
+        #: The pods that do not need their node any more, and that the watch still shows, by uid.
+        self._released: set[str] = set()
+        #: The machines that were made of the nodes, by name, until a node or a pod of others on it changes.
+        self._machines: dict[str, Machine] = {}
+        self._node_watch = ListWatch(
+            rest,
+            clock,
+            "/api/v1/nodes",
+            {},
+            on_change=self._node_changed,
+            on_list=self._nodes_listed,
+            on_delete=lambda found: self._forget_node(decode(found, NamedObject).metadata.name),
+        )
+        self._pod_watch = ListWatch(
+            rest,
+            clock,
+            "/api/v1/pods",
+            {"fieldSelector": UNFINISHED_ON_A_NODE},
+            on_change=self._pod_changed,
+            on_list=self._pods_listed,
+            on_delete=lambda found: self._pod_gone(decode(found, NamedObject).metadata.uid),
+            narrower_path=f"{rest.namespaced}/pods",
+        )
 
     async def take(self, pod: Pod, name: str) -> None:
         """Reserve room for the pod on this node.
 
         Raises StartInterrupted if the node has left; StartHadNoEffect if it has no room; StartRefused if it has another
-        platform than the pod requires.
+        platform than the pod requires; RuntimeUnknown.
         """
-        await self._refresh()
-        node, demand = self._nodes.get(name), demand_of(pod)
+        await self._ensure_running()
+        node, others = self._nodes.get(name), self._demands[name].values()
         if node is None:
             raise StartInterrupted(f"node {name} is no longer in the cluster")
         selector = pod["spec"].get("nodeSelector") or {}
         wrong = [f"{key}={node.labels.get(key)}" for key, value in selector.items() if node.labels.get(key) != value]
         if wrong:
             raise StartRefused(f"CannotStartContainerError: node {name} has {', '.join(wrong)}")
-        if not node.takes(demand):
+        demand = PodDemand(uid=uid_of(pod), node=name, resources=demand_of(pod), is_foreign=False)
+        if not node.takes(demand.resources, others):
             raise StartHadNoEffect(f"start: node {name} has no room for the pod")
-        node.demands[uid_of(pod)] = demand
-        self._placed[uid_of(pod)] = name, demand
+        self._unseen.add(demand.uid)
+        self._place(demand)
 
     def release(self, uid: str) -> None:
         """The pod does not need its node any more."""
-        self._placed.pop(uid, None)
-        for node in self._nodes.values():
-            node.demands.pop(uid, None)
-
-    def read_again(self) -> None:
-        """Read the nodes again before the next choice: a node has refused a pod."""
-        self._read_at = None
+        if uid in self._places and uid not in self._unseen:
+            self._released.add(uid)
+        self._free(uid)
 
     async def machines(self) -> tuple[Machine, ...]:
-        """The nodes as machines, without those whose taints exclude jobs for ever."""
-        self.read_again()
-        await self._refresh()
-        return tuple(node.machine() for node in self._nodes.values())
+        """The nodes as machines, by name, without those whose taints exclude jobs for ever. Raises RuntimeUnknown."""
+        await self._ensure_running()
+        return tuple(self._machine(name) for name in sorted(self._nodes))
 
-    async def _refresh(self) -> None:
-        now = self._clock.now()
-        if self._read_at is not None and now - self._read_at < MAX_AGE:
-            return
-        reply = await self._rest.get("/api/v1/nodes")
-        items = reply.body.get("items")
-        if not isinstance(items, list):
-            raise RuntimeUnknown(f"list nodes: {reply.message}")
-        rooms = map(node_room, items)
-        nodes = {room.name: room for room in rooms if room is not None}
-        seen = set()
-        for pod in await self._pods():
-            seen.add(uid_of(pod))
-            if not is_bound(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-                continue
-            name = pod["spec"]["nodeName"]
-            if name in nodes:
-                nodes[name].demands[uid_of(pod)] = demand_of(pod)
-                if (pod["metadata"].get("labels") or {}).get(INSTANCE) != self._instance:
-                    nodes[name].foreign.append(demand_of(pod))
-        self._placed = {uid: value for uid, value in self._placed.items() if uid not in seen}
-        for uid, (name, demand) in self._placed.items():
-            if name in nodes:
-                nodes[name].demands[uid] = demand
-        self._nodes, self._read_at = nodes, now
+    async def close(self) -> None:
+        await self._node_watch.close()
+        await self._pod_watch.close()
 
-    async def _pods(self) -> list[Pod]:
-        """The pods of all namespaces; without the right to list them only those of the jobs' namespace."""
-        query = {"fieldSelector": "status.phase!=Succeeded,status.phase!=Failed"}
-        reply = await self._rest.request("GET", "/api/v1/pods", query=query)
-        if reply.status == HTTPStatus.FORBIDDEN:
-            reply = await self._rest.get(f"{self._rest.namespaced}/pods", query)
-        items = reply.body.get("items")
-        if not reply.ok or not isinstance(items, list):
-            raise RuntimeUnknown(f"list pods: {reply.message}")
-        return items
+    async def _ensure_running(self) -> None:
+        await self._node_watch.ensure_running()
+        await self._pod_watch.ensure_running()
+
+    def _machine(self, name: str) -> Machine:
+        if name not in self._machines:
+            foreign = [demand for demand in self._demands[name].values() if demand.is_foreign]
+            self._machines[name] = self._nodes[name].machine(foreign)
+        return self._machines[name]
+
+    def _node_changed(self, found: Raw) -> str:
+        body = decode(found, dict)
+        node, name = node_facts(body), body["metadata"]["name"]
+        if node is None:
+            self._forget_node(name)
+        elif node != self._nodes.get(name):
+            self._nodes[name] = node
+            self._machines.pop(name, None)
+        return str(name)
+
+    def _nodes_listed(self, names: frozenset[str]) -> None:
+        for name in [name for name in self._nodes if name not in names]:
+            self._forget_node(name)
+
+    def _forget_node(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self._machines.pop(name, None)
+
+    def _pod_changed(self, found: Raw) -> str:
+        pod = decode(found, dict)
+        uid, labels = uid_of(pod), pod["metadata"].get("labels") or {}
+        self._unseen.discard(uid)
+        if uid not in self._released:
+            is_foreign = labels.get(INSTANCE) != self._instance
+            self._place(
+                PodDemand(uid=uid, node=pod["spec"]["nodeName"], resources=demand_of(pod), is_foreign=is_foreign)
+            )
+        return uid
+
+    def _pods_listed(self, uids: frozenset[str]) -> None:
+        for uid in [uid for uid in (*self._places, *self._released) if uid not in uids and uid not in self._unseen]:
+            self._pod_gone(uid)
+
+    def _pod_gone(self, uid: str) -> None:
+        self._released.discard(uid)
+        self._free(uid)
+
+    def _place(self, demand: PodDemand) -> None:
+        before = self._demands[demand.node].get(demand.uid)
+        self._demands[demand.node][demand.uid] = demand
+        self._places[demand.uid] = demand.node
+        if demand.is_foreign and demand != before:
+            self._machines.pop(demand.node, None)
+
+    def _free(self, uid: str) -> None:
+        self._unseen.discard(uid)
+        name = self._places.pop(uid, None)
+        if name is not None and self._demands[name].pop(uid).is_foreign:
+            self._machines.pop(name, None)
 
 
-def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
-    """The room of a node; None: it has a taint that pods of jobs do not tolerate."""
+def node_facts(node: Mapping[str, Any]) -> NodeFacts | None:
+    """What matters of a node; None: it has a taint that pods of jobs do not tolerate."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     taints = [str(taint.get("key")) for taint in spec.get("taints") or () if taint.get("effect") in EFFECTS]
     if any(not key.startswith(CONDITIONS) for key in taints):
@@ -185,7 +240,7 @@ def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
     conditions = status.get("conditions") or ()
     ready: Mapping[str, Any] = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
     allocatable = status.get("allocatable") or {}
-    return NodeRoom(
+    return NodeFacts(
         name=metadata["name"],
         labels=metadata.get("labels") or {},
         allocatable=Resources(
@@ -194,8 +249,6 @@ def node_room(node: Mapping[str, Any]) -> NodeRoom | None:
             gpus=int(quantity(allocatable.get(GPU))),
         ),
         max_pods=int(quantity(allocatable.get("pods") or "110")),
-        demands={},
-        foreign=[],
         is_cordoned=bool(spec.get("unschedulable")) or bool(taints) or ready.get("status") != "True",
         away_since=utc_of(ready.get("lastTransitionTime")) if ready.get("status") == "Unknown" else None,
     )
@@ -210,6 +263,15 @@ def demand_of(pod: Pod) -> Resources:
         millicpus=max([running.millicpus, *(resources.millicpus for resources in largest)]),
         memory_mib=max([running.memory_mib, *(resources.memory_mib for resources in largest)]),
         gpus=max([running.gpus, *(resources.gpus for resources in largest)]),
+    )
+
+
+def _without(resources: Resources, demands: Iterable[PodDemand]) -> Resources:
+    used = total(demand.resources for demand in demands)
+    return Resources(
+        millicpus=resources.millicpus - used.millicpus,
+        memory_mib=resources.memory_mib - used.memory_mib,
+        gpus=resources.gpus - used.gpus,
     )
 
 

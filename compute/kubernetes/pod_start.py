@@ -270,7 +270,6 @@ class PodStarts:
         """Why the container will never run. In a pod of which another container ran it cannot be created again."""
         if self._reader.is_spent(pod):
             self._nodes.release(uid_of(pod))
-            self._nodes.read_again()
         elif state.refusal is None or (isinstance(state.refusal, StartRefused) and state.refusal.host_failed):
             return StartInterrupted(f"the node of {tag} was lost during the start: {state.refusal}")
         return state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")

@@ -1,6 +1,6 @@
 """The requests about pods: create, bind, change, delete, list. Every change names the uid of the pod."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -14,7 +14,7 @@ from batchq.compute.kubernetes.pod_names import (
     name_in_pod,
     pod_name,
 )
-from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, ApiReply, RestClient
+from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, ApiReply, RestClient, decode
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 
@@ -109,13 +109,10 @@ class Pods:
         await self._patch(pod, metadata={"annotations": {DELETED_FOR: why}, "finalizers": others})
         await self.delete(pod, grace=1 if is_bound(pod) else 0)
 
-    async def list(self) -> tuple[list[Pod], str]:
-        """All pods of the instance, as they are now, and the version of the list."""
-        reply = await self._rest.get(self.path, self.selector)
-        items = reply.body.get("items")
-        if not isinstance(items, list):
-            raise RuntimeUnknown(f"list pods: {reply.message}")
-        return items, str(reply.body["metadata"]["resourceVersion"])
+    async def pages(self) -> AsyncIterator[list[Pod]]:
+        """All pods of the instance as they are at one moment, some at a time. Raises RuntimeUnknown."""
+        async for page in self._rest.pages(self.path, self.selector):
+            yield [decode(item, dict) for item in page.items]
 
     async def events(self, pod: Pod) -> Mapping[str, Any]:
         """The events of the pod, as a list object."""

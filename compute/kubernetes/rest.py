@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import aiohttp
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct, field
 
 from batchq.compute.kubernetes.connection import ClusterAccess
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable
@@ -35,8 +35,28 @@ KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 MAX_ERROR_TEXT = 500  # characters
+PAGE = 500  # objects of a list in one reply: their JSON is decoded in some milliseconds
 
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
+Decoded = TypeVar("Decoded")
+
+
+class ReadForbidden(RuntimeUnknown):
+    """These credentials do not have the right to read this."""
+
+
+class ListMetadata(Struct, rename="camel"):
+    #: The version of the whole list.
+    resource_version: str
+    #: Where the next page begins; empty or None: this is the last one.
+    following: str | None = field(default=None, name="continue")
+
+
+class ListPage(Struct):
+    """Some of the objects of a list."""
+
+    metadata: ListMetadata
+    items: list[Raw]
 
 
 class ApiReply(Struct, frozen=True, kw_only=True):
@@ -84,23 +104,27 @@ class RestClient:
     ) -> ApiReply:
         """Send a request; the reply may report an error. Raises RuntimeUnknown and RuntimeUnreachable."""
         data = None if body is None else msgspec.json.encode(body)
-        # A command in a container answers 406 to this Accept header, so streams and commands do not send it.
-        headers = self._headers() | {"Accept": "application/json"}
-        headers |= {} if body is None else {"Content-Type": content_type}
-        async with self._requests:
-            with translate_client_errors(f"{method} {path}"):
-                async with self._open_session().request(
-                    method, self._url(path), params=query, data=data, headers=headers, **self._tls()
-                ) as response:
-                    text = await response.read()
-        return self._reply(method, path, response, text)
+        status, date, text = await self._exchange(method, path, query, data, content_type)
+        return _reply(f"{method} {path}", status, date, text)
 
     async def get(self, path: str, query: Query = ()) -> ApiReply:
         """Send a GET request. Every error but 404 is raised as RuntimeUnknown."""
         reply = await self.request("GET", path, query=query)
         if not reply.ok and reply.status != HTTPStatus.NOT_FOUND:
-            raise RuntimeUnknown(f"GET {path}: {reply.message}")
+            raise _read_failure(path, reply)
         return reply
+
+    async def pages(self, path: str, query: Mapping[str, str]) -> AsyncIterator[ListPage]:
+        """A list of objects as they are at one moment, PAGE of them in a page. Raises RuntimeUnknown; ReadForbidden."""
+        selected: dict[str, str] | None = {**query, "limit": str(PAGE)}
+        while selected is not None:
+            status, date, text = await self._exchange("GET", path, selected)
+            if status != HTTPStatus.OK:
+                raise _read_failure(path, _reply(f"GET {path}", status, date, text))
+            page = decode(text, ListPage)
+            yield page
+            following = page.metadata.following
+            selected = {**selected, "continue": following} if following else None
 
     @asynccontextmanager
     async def stream(self, path: str, query: Query) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -149,22 +173,46 @@ class RestClient:
             return {}
         return {"ssl": self._cluster.tls, "server_hostname": self._cluster.tls_name}
 
-    @staticmethod
-    def _reply(method: str, path: str, response: aiohttp.ClientResponse, text: bytes) -> ApiReply:
-        try:
-            body = msgspec.json.decode(text) if text else {}
-        except ValueError:
-            body = {"message": text.decode(errors="replace").strip()}
-        reply = ApiReply(
-            status=response.status,
-            body=body if isinstance(body, dict) else {},
-            date=response.headers.get("Date"),
-        )
-        if is_unanswered(reply):
-            raise RuntimeUnknown(f"{method} {path}: {reply.message}")
-        if reply.status == HTTPStatus.UNAUTHORIZED:
-            raise RuntimeUnreachable(f"{method} {path}: the API server does not accept the credentials")
-        return reply
+    async def _exchange(
+        self, method: str, path: str, query: Query, data: bytes | None = None, content_type: str = ""
+    ) -> tuple[int, str | None, bytes]:
+        """Send a request, and return the status, the header `Date` and the content of the reply."""
+        # A command in a container answers 406 to this Accept header, so streams and commands do not send it.
+        headers = self._headers() | {"Accept": "application/json"}
+        headers |= {} if data is None else {"Content-Type": content_type}
+        async with self._requests:
+            with translate_client_errors(f"{method} {path}"):
+                async with self._open_session().request(
+                    method, self._url(path), params=query, data=data, headers=headers, **self._tls()
+                ) as response:
+                    return response.status, response.headers.get("Date"), await response.read()
+
+
+def _reply(call: str, status: int, date: str | None, text: bytes) -> ApiReply:
+    """Raises RuntimeUnknown if the outcome is unknown, and RuntimeUnreachable if the credentials are not accepted."""
+    try:
+        body = msgspec.json.decode(text) if text else {}
+    except ValueError:
+        body = {"message": text.decode(errors="replace").strip()}
+    reply = ApiReply(status=status, body=body if isinstance(body, dict) else {}, date=date)
+    if is_unanswered(reply):
+        raise RuntimeUnknown(f"{call}: {reply.message}")
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        raise RuntimeUnreachable(f"{call}: the API server does not accept the credentials")
+    return reply
+
+
+def _read_failure(path: str, reply: ApiReply) -> RuntimeUnknown:
+    kind = ReadForbidden if reply.status == HTTPStatus.FORBIDDEN else RuntimeUnknown
+    return kind(f"GET {path}: {reply.message}")
+
+
+def decode(text: bytes | Raw, kind: type[Decoded]) -> Decoded:
+    """The JSON of the API server as a value of this type. Raises RuntimeUnknown if it is none."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise RuntimeUnknown(f"invalid reply: {error}") from error
 
 
 def is_unanswered(reply: ApiReply) -> bool:

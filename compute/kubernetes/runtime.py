@@ -124,16 +124,17 @@ class KubernetesRuntime:
 
     async def survey(self) -> tuple[Inspection, ...]:
         await self._verify_version()
-        pods, _ = await self._pods.list()
-        for pod in pods:
-            # The server ended between the removal of the last container and that of the pod.
-            if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
-                await self._remove_pod(pod)
-        return tuple(
-            replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
-            for pod in pods
-            for tag in self._reader.tags_of(pod)
-        )
+        found: list[Inspection] = []
+        async for pods in self._pods.pages():
+            for pod in pods:
+                if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
+                    # The server ended between the removal of the last container and that of the pod.
+                    await self._remove_pod(pod)
+                found += (
+                    replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
+                    for tag in self._reader.tags_of(pod)
+                )
+        return tuple(found)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
@@ -173,6 +174,7 @@ class KubernetesRuntime:
         for task in tuple(self._tasks):
             task.cancel()
         await self._watch.close()
+        await self._nodes.close()
         await self._stops.close()
         await self._rest.close()
 

@@ -1,4 +1,4 @@
-"""Follows the changes of all pods of the instance by one list and one watch after it.
+"""Follows the changes of all pods of the instance.
 
 The watch delivers the ends of containers, and what a start waits for. Its events are hints: a survey is the truth.
 """
@@ -7,25 +7,20 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import timedelta
-from http import HTTPStatus
+from contextlib import asynccontextmanager, contextmanager
 
-import msgspec
 from msgspec.structs import replace
 
+from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
 from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, refused_again, seen_run
 from batchq.compute.kubernetes.pods import Pod, Pods, uid_of, was_accepted
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.rest import RestClient, decode
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
-from batchq.errors import ContainerGone, RuntimeUnknown, StartHadNoEffect
+from batchq.errors import ContainerGone, StartHadNoEffect
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, DeathReport
-
-WATCH_SECONDS = 300  # after it the pods are listed anew
-SHORTEST_WATCH = timedelta(seconds=1)  # after a shorter watch the next subscription or start begins another
 
 log = logging.getLogger(__name__)
 
@@ -100,11 +95,19 @@ class PodWatch:
         self, rest: RestClient, pods: Pods, reader: PodReader, clock: Clock, on_end: Callable[[str], None]
     ) -> None:
         """`on_end` is called with the uid of a pod that has ended or does not exist any more."""
-        self._rest = rest
         self._all_pods = pods
         self._reader = reader
-        self._clock = clock
         self._on_end = on_end
+        self._list_watch = ListWatch(
+            rest,
+            clock,
+            pods.path,
+            pods.selector,
+            on_change=lambda found: self._changed(decode(found, dict)),
+            on_list=self._listed,
+            on_delete=lambda found: self._removed(decode(found, dict)),
+            on_end=self._ended_watch,
+        )
         #: By name.
         self._pods: dict[str, Pod] = {}
         #: The containers whose end was reported, by the uid of the pod.
@@ -112,19 +115,14 @@ class PodWatch:
         self._queues: set[EventQueue] = set()
         #: By the name of the pod.
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
-        self._task: asyncio.Task[None] | None = None
-        self._starting = asyncio.Lock()
 
     @property
     def is_running(self) -> bool:
-        return self._task is not None and not self._task.done()
+        return self._list_watch.is_running
 
     async def ensure_running(self) -> None:
         """Start the watch unless it runs. Raises RuntimeUnknown."""
-        async with self._starting:
-            if not self.is_running:
-                version = await self._list()
-                self._task = asyncio.create_task(self._follow(version), name="kubernetes: watch")
+        await self._list_watch.ensure_running()
 
     @asynccontextmanager
     async def subscribe(self) -> AsyncIterator[AsyncIterator[Tag | DeathReport]]:
@@ -155,68 +153,27 @@ class PodWatch:
                 del self._waiting[name]
 
     async def close(self) -> None:
-        task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        await self._list_watch.close()
 
-    async def _follow(self, version: str) -> None:
-        try:
-            while True:
-                began = self._clock.now()
-                await self._watch(version)
-                if self._clock.now() - began < SHORTEST_WATCH:
-                    return
-                version = await self._list()
-        except RuntimeUnknown as unknown:
-            log.debug("the watch of pods ended: %s", unknown)
-        finally:
-            for queue in self._queues:
-                queue.put_nowait(None)
-            self._queues.clear()
-            for changed in (event for events in self._waiting.values() for event in events):
-                changed.set()
+    def _ended_watch(self) -> None:
+        for queue in self._queues:
+            queue.put_nowait(None)
+        self._queues.clear()
+        for changed in (event for events in self._waiting.values() for event in events):
+            changed.set()
 
-    async def _list(self) -> str:
-        """Read all pods, report what has changed since the watch ended, and return the version of the list."""
-        pods, version = await self._all_pods.list()
-        named = {pod["metadata"]["name"]: pod for pod in pods}
-        for name, pod in tuple(self._pods.items()):
-            if name not in named or uid_of(named[name]) != uid_of(pod):
+    def _listed(self, uids: frozenset[str]) -> None:
+        """Report what has been removed since the watch ended."""
+        for pod in tuple(self._pods.values()):
+            if uid_of(pod) not in uids:
                 self._removed(pod)
-        for pod in pods:
-            self._changed(pod)
-        return version
 
-    async def _watch(self, version: str) -> None:
-        """Apply changes until the server ends the watch, or does not know the version any more."""
-        query = {
-            **self._all_pods.selector,
-            "watch": "1",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": str(WATCH_SECONDS),
-        }
-        async with self._rest.stream(self._all_pods.path, query) as response:
-            if response.status == HTTPStatus.GONE:
-                return
-            if response.status != HTTPStatus.OK:
-                raise RuntimeUnknown(f"watch pods: status {response.status}")
-            async for line in read_json_lines(response.content.iter_any()):
-                change = msgspec.json.decode(line)
-                if change["type"] == "ERROR":
-                    return
-                self._apply(change["type"], change["object"])
-
-    def _apply(self, kind: str, pod: Pod) -> None:
-        if kind == "DELETED":
-            self._removed(pod)
-        elif kind != "BOOKMARK":
-            self._changed(pod)
-
-    def _changed(self, pod: Pod) -> None:
+    def _changed(self, pod: Pod) -> str:
+        """Report what has changed of the pod, and return its uid."""
         uid, name, tags = uid_of(pod), pod["metadata"]["name"], self._reader.tags_of(pod)
+        earlier = self._pods.get(name)
+        if earlier is not None and uid_of(earlier) != uid:
+            self._removed(earlier)
         before = self._tags_seen(name)
         self._pods[name] = pod
         for tag in tags:
@@ -228,6 +185,7 @@ class PodWatch:
             self._on_end(uid)
         self._report_absent(uid, (tag for tag in before if tag not in tags))
         self._notify(name)
+        return uid
 
     def _tags_seen(self, name: str) -> tuple[Tag, ...]:
         """The containers of the pod with this name, as last seen."""
@@ -257,15 +215,3 @@ class PodWatch:
     def _report(self, death: Tag | DeathReport) -> None:
         for queue in self._queues:
             queue.put_nowait(death)
-
-
-async def read_json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The complete lines of a stream; a pod may be longer than the limit of asyncio's own reader."""
-    buffer = bytearray()
-    async for chunk in chunks:
-        buffer += chunk
-        while (end := buffer.find(b"\n")) >= 0:
-            line = bytes(buffer[:end])
-            del buffer[: end + 1]
-            if line:
-                yield line

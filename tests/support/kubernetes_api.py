@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from uuid import uuid4
 
@@ -89,7 +90,8 @@ class ModelCluster:
         self.oldest_version = 0
         self._version = count(1)
         self._history = []
-        self._watchers = set()
+        #: The watches: the path of each, by the queue of its changes.
+        self._watchers = {}
         self._containers = {}
         #: The names of the containers whose programs could not be started, by the uid of the pod.
         self._refused = defaultdict(set)
@@ -139,6 +141,19 @@ class ModelCluster:
         self._put_status(self.pods[name], {"name": container, "state": state, "restartCount": 0} | status)
         self.set_status(name)
 
+    def set_node(self, name, changed):
+        """Change or add a node; None removes the node."""
+        removed = self.nodes.pop(name, None)
+        if changed is not None:
+            self.nodes[name] = changed
+        self._save(changed or removed, "DELETED" if changed is None else "MODIFIED")
+
+    def set_other(self, pod, *, removed=False):
+        """Change or add a pod of another namespace, or remove the pod."""
+        self.others = [other for other in self.others if other["metadata"]["uid"] != pod["metadata"]["uid"]]
+        self.others += [] if removed else [pod]
+        self._save(pod, "DELETED" if removed else "MODIFIED")
+
     def bookmark(self):
         self._send("BOOKMARK", {"metadata": {"resourceVersion": str(next(self._version))}})
 
@@ -147,14 +162,16 @@ class ModelCluster:
         self._history.clear()
         self.oldest_version = next(self._version)
 
-    async def watched(self):
-        """Wait until a watch is connected."""
-        while not self._watchers:  # noqa: ASYNC110 - the model sets no event
+    async def watched(self, path="/api/v1/namespaces/jobs/pods"):
+        """Wait until a watch of the path is connected."""
+        while path not in self._watchers.values():  # noqa: ASYNC110 - the model sets no event
             await asyncio.sleep(0.001)
 
-    def end_watches(self):
-        for queue in self._watchers:
-            queue.put_nowait(None)
+    def end_watches(self, path=""):
+        """End the watches of paths that begin with `path`."""
+        for queue, watched in self._watchers.items():
+            if watched.startswith(path):
+                queue.put_nowait(None)
 
     async def run_late_calls(self):
         """Carry out the calls that were late."""
@@ -197,23 +214,28 @@ class ModelCluster:
     async def _namespace(self, request):
         return web.json_response({"metadata": {"name": request.match_info["namespace"], "uid": self.namespace_uid}})
 
-    async def _list(self, items):
-        version = str(next(self._version))
-        return web.json_response({"metadata": {"resourceVersion": version}, "items": list(items)})
+    async def _serve_list(self, request, items, belongs):
+        """A page of a list, or a watch. `belongs`: whether an object is one of the path and has the label."""
+        if "watch" in request.query:
+            return await self._watch(request, belongs)
+        selected = [item for item in items if belongs(item) and _has_fields(request, item)]
+        begin, limit = int(request.query.get("continue", 0)), int(request.query.get("limit", len(selected)))
+        metadata = {"resourceVersion": str(next(self._version))}
+        if begin + limit < len(selected):
+            metadata["continue"] = str(begin + limit)
+        return web.json_response({"metadata": metadata, "items": selected[begin : begin + limit]})
 
-    async def _get_nodes(self, _request):
-        return await self._list(self.nodes.values())
+    async def _get_nodes(self, request):
+        return await self._serve_list(request, self.nodes.values(), _is_node)
 
-    async def _get_all_pods(self, _request):
-        return await self._list([*self.pods.values(), *self.others])
+    async def _get_all_pods(self, request):
+        return await self._serve_list(request, [*self.pods.values(), *self.others], lambda found: not _is_node(found))
 
     async def _get_pods(self, request):
         _, _, instance = request.query.get("labelSelector", "").partition("=")
-        if "watch" in request.query:
-            return await self._watch(request, instance)
-        return await self._list([pod for pod in self.pods.values() if _is_of(pod, instance)])
+        return await self._serve_list(request, self.pods.values(), partial(_is_of, instance=instance))
 
-    async def _watch(self, request, instance):
+    async def _watch(self, request, belongs):
         response = web.StreamResponse()
         await response.prepare(request)
         since, queue = int(request.query["resourceVersion"]), asyncio.Queue()
@@ -221,17 +243,19 @@ class ModelCluster:
             expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
             await response.write(json.dumps({"type": "ERROR", "object": expired}).encode() + b"\n")
             return response
-        for version, kind, pod in self._history:
+        for version, kind, changed in self._history:
             if version > since:
-                queue.put_nowait((kind, pod))
-        self._watchers.add(queue)
+                queue.put_nowait((kind, changed))
+        self._watchers[queue] = request.path
         try:
             while (change := await queue.get()) is not None:
-                kind, pod = change
-                if kind == "BOOKMARK" or _is_of(pod, instance):
-                    await response.write(json.dumps({"type": kind, "object": pod}).encode() + b"\n")
+                kind, changed = change
+                if kind != "BOOKMARK" and not _has_fields(request, changed):
+                    kind = "DELETED"  # it has left the selection
+                if kind == "BOOKMARK" or belongs(changed):
+                    await response.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
         finally:
-            self._watchers.discard(queue)
+            del self._watchers[queue]
         return response
 
     async def _create(self, request):
@@ -551,6 +575,15 @@ class ModelCluster:
 
 def _is_of(pod, instance):
     return pod["metadata"].get("labels", {}).get("io.batchq.instance") == instance
+
+
+def _is_node(found):
+    return "allocatable" in found.get("status", {})
+
+
+def _has_fields(request, found):
+    """Whether the object has the fields that the request selects: whether a pod has a node and has not ended."""
+    return "fieldSelector" not in request.query or (not _is_over(found) and bool(found["spec"].get("nodeName")))
 
 
 def _is_over(pod):

@@ -176,10 +176,16 @@ async def end_delay(reference: str, service: Service) -> float:
     return delay
 
 
-async def changes(rest: RestClient, selector: str) -> AsyncIterator[dict[str, Any]]:
-    """The pods with these labels as they are changed from now on."""
+async def changes(rest: RestClient, selector: str, *, present: bool = False) -> AsyncIterator[dict[str, Any]]:
+    """The pods with these labels as they are changed from now on. `present`: first those that exist."""
     path, query = f"{rest.namespaced}/pods", [("labelSelector", selector)]
-    version = (await rest.get(path, query)).body["metadata"]["resourceVersion"]
-    async with rest.stream(path, [*query, ("watch", "1"), ("resourceVersion", version)]) as response:
+    found = (await rest.get(path, query)).body
+    for pod in found["items"] if present else ():
+        yield pod
+    version = found["metadata"]["resourceVersion"]
+    watch = [("watch", "1"), ("allowWatchBookmarks", "true"), ("resourceVersion", version)]
+    async with rest.stream(path, [*query, *watch]) as response:
         async for line in response.content:
-            yield json.loads(line)["object"]
+            change = json.loads(line)
+            if change["type"] != "BOOKMARK":
+                yield change["object"]

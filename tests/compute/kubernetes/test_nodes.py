@@ -1,21 +1,46 @@
 """Quantities, demands of pods, and the capacity that batchq may use."""
 
+import asyncio
 import json
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from batchq.compute.kubernetes.nodes import demand_of, node_room, quantity
+from batchq.compute.kubernetes import list_watch, rest
+from batchq.compute.kubernetes.nodes import demand_of, node_facts, quantity
 from batchq.domain.container import Resources
 from batchq.errors import RuntimeUnknown
-from tests.compute.kubernetes.conftest import name_of
-from tests.support.containers import launch, launched
-from tests.support.kubernetes_api import node
+from tests.compute.kubernetes.conftest import bound, name_of
+from tests.support.containers import death_of, launch, launched, started
+from tests.support.kubernetes_api import failure, node
 from tests.support.scripts import Script
 
 RECORDED = Path(__file__).parent / "recorded"
 TWO = {"cpu": "2", "memory": "1Gi", "pods": "110"}
+
+
+def of_others(name, node_name, cpu="500m", phase="Running"):
+    """A pod that batchq did not create."""
+    return {
+        "metadata": {"name": name, "uid": name},
+        "spec": {
+            "nodeName": node_name,
+            "containers": [{"resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}],
+        },
+        "status": {"phase": phase},
+    }
+
+
+async def free_cpus(runtime, **expected):
+    """Wait until the machines have these CPUs, by name."""
+    async with asyncio.timeout(10):
+        while True:
+            machines = await runtime.machines()
+            if {machine.name: machine.resources.millicpus / 1000 for machine in machines} == expected:
+                return
+            await asyncio.sleep(0.005)
 
 
 @pytest.mark.parametrize(
@@ -46,12 +71,12 @@ def test_an_invalid_quantity_is_no_answer(text):
 def test_a_recorded_node_is_a_machine_that_is_open_or_away(version):
     present, away = (json.loads((RECORDED / version / f"{name}.json").read_text()) for name in ("node", "node-away"))
 
-    room = node_room(present)
+    facts = node_facts(present)
 
-    assert (room.name, room.allocatable.millicpus, room.max_pods) == ("bq-n1", 2000, 110)
-    assert room.allocatable.memory_mib > 20_000
-    assert room.machine().is_open
-    assert node_room(away).machine().away_since is not None
+    assert (facts.name, facts.allocatable.millicpus, facts.max_pods) == ("bq-n1", 2000, 110)
+    assert facts.allocatable.memory_mib > 20_000
+    assert facts.machine(()).is_open
+    assert node_facts(away).machine(()).away_since is not None
 
 
 def test_the_demand_of_a_pod_is_the_larger_of_its_containers_and_its_init_containers():
@@ -66,14 +91,7 @@ def test_the_demand_of_a_pod_is_the_larger_of_its_containers_and_its_init_contai
 async def test_machines_have_what_pods_of_others_leave(model):
     runtime, cluster = model
     cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO, labels={"batchq.environment": "wide"})}
-    request = {"cpu": "500m", "memory": "256Mi"}
-    cluster.others = [
-        {
-            "metadata": {"name": "dns", "uid": "dns"},
-            "spec": {"nodeName": "n1", "containers": [{"resources": {"requests": request}}]},
-            "status": {"phase": "Running"},
-        }
-    ]
+    cluster.others = [of_others("dns", "n1")]
     await launched(runtime, launch(Script(seconds=None)))
 
     first, second = await runtime.machines()
@@ -131,3 +149,97 @@ async def test_the_room_of_an_ended_pod_is_free_at_once(model):
         for _ in range(3):
             await launched(runtime, launch(Script(seconds=0), resources=large))
             await anext(deaths)
+
+
+async def test_the_room_of_an_ended_container_stays_free_until_its_pod_has_ended(manual):
+    """The phase of the pod follows its container; the watch of all pods shows the pod once more before."""
+    runtime, cluster = manual
+    cluster.nodes = {"n1": node("n1", TWO)}
+    large = Resources(millicpus=1500, memory_mib=64)
+    first, second = launch(resources=large), launch(resources=large)
+    async with runtime.deaths() as deaths:
+        await runtime.create(first)
+        starting = asyncio.create_task(runtime.start(first.tag))
+        await bound(cluster, name_of(first.tag))
+        running, end = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}, {"terminated": {"exitCode": 0}}
+        cluster.set_container(name_of(first.tag), running, containerID="containerd://1")
+        await starting
+        cluster.set_container(name_of(first.tag), end, containerID="containerd://1")
+        await death_of(deaths, first.tag)
+    cluster.set_status(name_of(first.tag), message="once more")
+    cluster.set_other(of_others("later", "n1", cpu="250m"))
+    await free_cpus(runtime, n1=1.75)  # the watch of all pods has shown both
+
+    await runtime.create(second)
+    starting = asyncio.create_task(runtime.start(second.tag))
+    await bound(cluster, name_of(second.tag))
+    cluster.set_container(name_of(second.tag), running, containerID="containerd://2")
+    await starting
+
+
+async def test_nodes_and_pods_are_listed_once_and_their_changes_are_followed(model):
+    runtime, cluster = model
+    cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO)}
+    cluster.others = [of_others("first", "n1")]
+    await started(runtime, Script(seconds=0))
+    await free_cpus(runtime, n1=1.5, n2=2)
+
+    cluster.set_other(of_others("second", "n2", cpu="250m"))
+    await free_cpus(runtime, n1=1.5, n2=1.75)
+    cluster.set_other(of_others("first", "n1", phase="Succeeded"))
+    await free_cpus(runtime, n1=2, n2=1.75)
+    cluster.set_other(of_others("second", "n2", cpu="250m"), removed=True)
+    cluster.set_node("n0", node("n0", TWO))
+    cluster.set_node("n1", None)
+    await free_cpus(runtime, n0=2, n2=2)
+    cluster.set_node("n0", node("n0", TWO, taints=[{"key": "control-plane", "effect": "NoSchedule"}]))
+    await free_cpus(runtime, n2=2)
+
+    read = [path for method, path in cluster.calls if (method, path.rpartition("/")[0]) == ("GET", "/api/v1")]
+    assert sorted(read) == ["/api/v1/nodes"] * 2 + ["/api/v1/pods"] * 2  # a list and a watch of each
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+async def test_a_change_between_two_watches_is_known(model, monkeypatch, compacted):
+    runtime, cluster = model
+    monkeypatch.setattr(list_watch, "SHORTEST_WATCH", timedelta())
+    cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO)}
+    cluster.others = [of_others("first", "n1")]
+    await free_cpus(runtime, n1=1.5, n2=2)
+    for path in ("/api/v1/nodes", "/api/v1/pods"):
+        await cluster.watched(path)
+
+    cluster.end_watches()
+    cluster.set_other(of_others("first", "n1"), removed=True)
+    cluster.set_node("n2", None)
+    if compacted:
+        cluster.compact()
+
+    await free_cpus(runtime, n1=2)
+
+
+async def test_without_the_right_to_watch_the_lists_are_read_again(model):
+    runtime, cluster = model
+
+    async def forbidden(_request, _belongs):
+        return failure(403, "Forbidden", "no watch")
+
+    cluster._watch = forbidden
+    cluster.nodes = {"n1": node("n1", TWO), "n2": node("n2", TWO)}
+    await free_cpus(runtime, n1=2, n2=2)
+
+    cluster.others = [of_others("first", "n1")]
+    del cluster.nodes["n2"]
+
+    await free_cpus(runtime, n1=1.5)
+
+
+async def test_a_long_list_is_read_in_pages(model, monkeypatch):
+    runtime, cluster = model
+    monkeypatch.setattr(rest, "PAGE", 2)
+    cluster.nodes = {name: node(name, TWO) for name in ("n1", "n2", "n3", "n4", "n5")}
+    cluster.others = [of_others(str(number), "n5") for number in range(3)]
+    tags = {await started(runtime, Script(seconds=None)) for _ in range(3)}
+
+    await free_cpus(runtime, n1=2, n2=2, n3=2, n4=2, n5=0.5)
+    assert {found.tag for found in await runtime.survey()} == tags

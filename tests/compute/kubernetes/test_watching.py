@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.compute.kubernetes import watching
+from batchq.compute.kubernetes import list_watch
 from batchq.errors import RuntimeUnknown, StartUnderWay
 from batchq.ports.runtime import DeathReport
 from tests.compute.kubernetes.conftest import bound, name_of
@@ -84,7 +84,7 @@ async def test_an_end_is_reported_once_although_the_pod_is_removed_then(manual):
 @pytest.mark.parametrize("compacted", [False, True])
 async def test_an_end_between_two_watches_is_reported(manual, monkeypatch, compacted):
     runtime, cluster = manual
-    monkeypatch.setattr(watching, "SHORTEST_WATCH", timedelta())
+    monkeypatch.setattr(list_watch, "SHORTEST_WATCH", timedelta())
     tag = await running(runtime, cluster)
     async with runtime.deaths() as deaths:
         await cluster.watched()
@@ -98,7 +98,7 @@ async def test_an_end_between_two_watches_is_reported(manual, monkeypatch, compa
 
 async def test_a_version_that_the_server_does_not_know_any_more_is_listed_anew(manual, monkeypatch):
     runtime, cluster = manual
-    monkeypatch.setattr(watching, "SHORTEST_WATCH", timedelta())
+    monkeypatch.setattr(list_watch, "SHORTEST_WATCH", timedelta())
     cluster.oldest_version = 50  # the next lists are too old for a watch
     async with runtime.deaths() as deaths:
         tag = await running(runtime, cluster)
@@ -177,7 +177,7 @@ async def test_a_second_start_by_the_node_is_killed_and_counts_as_a_loss_of_the_
 async def test_a_refused_watch_ends_the_subscription(model):
     runtime, cluster = model
 
-    async def forbidden(_request, _instance):
+    async def forbidden(_request, _belongs):
         return failure(403, "Forbidden", "no watch")
 
     cluster._watch = forbidden
