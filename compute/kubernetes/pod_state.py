@@ -130,8 +130,12 @@ def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:
 
 
 def is_removed(pod: Mapping[str, Any]) -> bool:
-    """Whether batchq has removed the pod, which exists until its container has ended and its node confirms it."""
-    return _deleted_for(pod) == REMOVE and FINALIZER not in (pod["metadata"].get("finalizers") or ())
+    """Whether batchq has removed the pod, which exists until its container has ended and its node confirms it.
+
+    A server that ended in the middle of a removal has left a pod that nothing deletes: that one is to be removed again.
+    """
+    is_released = FINALIZER not in (pod["metadata"].get("finalizers") or ())
+    return _deleted_for(pod) == REMOVE and is_released and pod["metadata"].get("deletionTimestamp") is not None
 
 
 def withdrawn_for(pod: Mapping[str, Any]) -> str | None:

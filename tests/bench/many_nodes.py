@@ -38,8 +38,9 @@ from tests.support.service import Service, serving
 
 AT_ONCE = 16  # requests
 OTHERS = "others"  # the namespace of the pods that batchq did not create
-VCPUS = 1000  # of the compute environment
-LONGEST = 600.0  # seconds for all jobs
+VCPUS = 1000  # of the compute environment, beside those of jobs that run all the time
+STAYS = ("sleep", "1000000")  # the command of these
+LONGEST = 300.0  # seconds for all jobs
 RUNS = 1.0  # seconds of each job
 PROBE_PAUSE = 0.1  # seconds between two requests that measure how long the server does not answer
 
@@ -48,7 +49,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.many_nodes", description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=20_000, help="pods of others, which run")
-    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--running", type=int, default=2000, help="jobs that run all the time")
+    parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--idle-seconds", type=float, default=60)
     given = parser.parse_args()
     reference = os.environ.get(CLUSTER)
@@ -58,26 +60,29 @@ def main() -> None:
     os.kill(controllers, signal.SIGSTOP)
     try:
         status = asyncio.run(fill(reference, nodes=given.nodes, pods=given.pods))
-        measure(reference, status, jobs=given.jobs, idle_seconds=given.idle_seconds)
+        measure(reference, status, given)
     finally:
         os.kill(controllers, signal.SIGCONT)
 
 
-def measure(reference: str, status: dict[str, Any], *, jobs: int, idle_seconds: float) -> None:
+def measure(reference: str, status: dict[str, Any], given: argparse.Namespace) -> None:
     without = ("env", "-u", CLUSTER, "-u", PROGRAMS)  # a server refuses variables that are not settings
     flags = ("--kubernetes", reference, "--kubernetes-unsupported")
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data", *flags, under=without) as service:
         began = time.perf_counter()
         batch = service.client()
-        environment(batch, QUEUE, VCPUS)
+        environment(batch, QUEUE, given.running + VCPUS)
         define(batch, "true", "true")
+        define(batch, "stays", *STAYS)
         with kubelets(reference, service.instance, status):
             run(service, 1)
-            print(f"first job ended after {time.perf_counter() - began:.1f} s")
-            print(f"idle: {spent(service, lambda: time.sleep(idle_seconds))}")
+            print(f"the first job ended after {time.perf_counter() - began:.1f} s", flush=True)
+            print(f"idle: {spent(service, lambda: time.sleep(given.idle_seconds))}", flush=True)
             began = time.perf_counter()
-            print(f"{jobs} jobs: {spent(service, lambda: run(service, jobs))}")
-            print(f"  {jobs / (time.perf_counter() - began):.1f} jobs/s")
+            print(f"{given.jobs} jobs: {spent(service, lambda: run(service, given.jobs))}")
+            print(f"  {given.jobs / (time.perf_counter() - began):.1f} jobs/s", flush=True)
+            run(service, given.running, definition="stays", until="RUNNING")
+            print(f"{given.running} running: {spent(service, lambda: time.sleep(given.idle_seconds))}")
         print(f"at most {peak_memory_of(service.process.pid):.0f} MiB; blocked by: {service.blocked_by() or 'nothing'}")
 
 
@@ -108,15 +113,17 @@ def spent(service: Service, work: Callable[[], None]) -> str:
     )
 
 
-def run(service: Service, count: int) -> None:
-    """Run `count` jobs to their end."""
+def run(service: Service, count: int, *, definition: str = "true", until: str = "SUCCEEDED") -> None:
+    """Submit an array, and wait until all its children have this status. Raises RuntimeError."""
     call = Caller(service.url)
-    size = {"arrayProperties": {"size": count}} if count > 1 else {}
-    job = call("submitjob", jobName="many", jobQueue=QUEUE, jobDefinition="true", **size)["jobId"]
-    end = time.monotonic() + LONGEST
-    while (status := call("describejobs", jobs=[job])["jobs"][0]["status"]) != "SUCCEEDED":
-        if status == "FAILED" or time.monotonic() > end:
-            raise RuntimeError(f"a job did not succeed: {call.get(f'/v1/batchq/jobs/{job}/why')}")
+    size = {"arrayProperties": {"size": max(count, 2)}}
+    job = call("submitjob", jobName="many", jobQueue=QUEUE, jobDefinition=definition, **size)["jobId"]
+    end, reached = time.monotonic() + LONGEST, 0
+    while reached < count:
+        described = call("describejobs", jobs=[job])["jobs"][0]
+        reached = described["arrayProperties"]["statusSummary"].get(until, 0)
+        if described["status"] == "FAILED" or time.monotonic() > end:
+            raise RuntimeError(f"only {reached} of {count} jobs are {until}: {described}")
         time.sleep(1)
     call.close()
 
@@ -227,11 +234,13 @@ async def keep_kubelets(reference: str, instance: str, status: dict[str, Any]) -
 
 
 async def run_pod(cluster: Cluster, pod: dict[str, Any], status: dict[str, Any]) -> None:
-    """Report that the container of the pod runs, and after RUNS that it has ended."""
+    """Report that the container of the pod runs, and after RUNS that it has ended, unless it stays."""
     path, running = f"{cluster.rest.namespaced}/pods/{pod['metadata']['name']}/status", deepcopy(status)
     container, began, identity = running["containerStatuses"][0], stamp(), f"containerd://{uuid4().hex}"
     container |= {"containerID": identity, "state": {"running": {"startedAt": began}}}
     await cluster.send("PATCH", path, {"status": running})
+    if tuple(pod["spec"]["containers"][0]["args"]) == STAYS:
+        return
     await asyncio.sleep(RUNS)
     end = {"exitCode": 0, "reason": "Completed", "startedAt": began, "finishedAt": stamp(), "containerID": identity}
     container |= {"state": {"running": None, "terminated": end}, "ready": False}

@@ -357,5 +357,7 @@ def test_a_removed_pod_runs_until_its_end_and_is_then_gone(version, name, state)
     assert read(pod).state is not ContainerState.GOING  # its finalizer is still there
 
     pod["metadata"]["finalizers"] = []
+    assert read(pod).state is not ContainerState.GOING  # the server ended before it deleted the pod
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     assert read(pod).state is state

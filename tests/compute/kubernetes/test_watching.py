@@ -7,7 +7,7 @@ import pytest
 
 from batchq.compute.kubernetes import list_watch
 from batchq.errors import RuntimeUnknown, StartUnderWay
-from batchq.ports.runtime import DeathReport
+from batchq.ports.runtime import ContainerState, DeathReport
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import death_of, launch, launched, started
 from tests.support.kubernetes_api import failure
@@ -79,6 +79,21 @@ async def test_an_end_is_reported_once_although_the_pod_is_removed_then(manual):
         cluster.set_container(name_of(other), {"terminated": ENDED})
 
         assert (await anext(deaths)).tag == other
+
+
+async def test_a_removal_that_ended_before_the_deletion_is_made_again(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        tag = await started(runtime, Script(seconds=0))
+        await death_of(deaths, tag)
+    cluster.fault = lambda method, _path: "refused" if method == "DELETE" else None
+    with pytest.raises(RuntimeUnknown):
+        await runtime.remove(tag)
+    cluster.fault = lambda _method, _path: None
+
+    assert [found.state for found in await runtime.survey()] == [ContainerState.EXITED]
+    await runtime.remove(tag)
+    assert cluster.pods == {}
 
 
 @pytest.mark.parametrize("compacted", [False, True])
