@@ -17,7 +17,7 @@ from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import ENVIRONMENT_LABEL, INSTANCE
 from batchq.compute.kubernetes.pod_spec import GPU
 from batchq.compute.kubernetes.pod_state import utc_of
-from batchq.compute.kubernetes.pods import Pod, uid_of
+from batchq.compute.kubernetes.pods import Pod, decode_pod, uid_of
 from batchq.compute.kubernetes.rest import RestClient, decode
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
@@ -199,7 +199,7 @@ class ClusterNodes:
         self._machines.pop(name, None)
 
     def _pod_changed(self, found: Raw) -> str:
-        pod = decode(found, dict)
+        pod = decode_pod(found)
         uid, labels = uid_of(pod), pod["metadata"].get("labels") or {}
         self._unseen.discard(uid)
         if uid not in self._released:

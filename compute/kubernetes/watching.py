@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
 from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, refused_again, seen_run
-from batchq.compute.kubernetes.pods import Pod, Pods, uid_of, was_accepted
-from batchq.compute.kubernetes.rest import RestClient, decode
+from batchq.compute.kubernetes.pods import Pod, Pods, decode_pod, uid_of, was_accepted
+from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, StartHadNoEffect
@@ -103,9 +103,9 @@ class PodWatch:
             clock,
             pods.path,
             pods.selector,
-            on_change=lambda found: self._changed(decode(found, dict)),
+            on_change=lambda found: self._changed(decode_pod(found)),
             on_list=self._listed,
-            on_delete=lambda found: self._removed(decode(found, dict)),
+            on_delete=lambda found: self._removed(decode_pod(found)),
             on_end=self._ended_watch,
         )
         #: By name.
