@@ -9,6 +9,7 @@ import pytest
 
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, mount_refusal, read_pod, seen_run
+from batchq.compute.kubernetes.pods import decode_pod
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import ImageUnavailable, StartHadNoEffect, StartRefused
 from batchq.ports.runtime import ContainerState, Inspection
@@ -346,6 +347,7 @@ def test_every_recorded_pod_can_be_read(version):
     assert len(pods) > 30
     for pod in pods:
         assert read(pod).inspection.tag == TAG
+        assert str(read(decode_pod(json.dumps(pod)))) == str(read(pod))  # without what lists and watches leave out
 
 
 @pytest.mark.parametrize(
