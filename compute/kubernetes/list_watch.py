@@ -31,7 +31,7 @@ class VersionedObject(Struct):
     metadata: ObjectVersion
 
 
-class Change(Struct):
+class WatchEvent(Struct):
     """A line of a watch."""
 
     type: str
@@ -142,18 +142,18 @@ class ListWatch:
             if response.status != HTTPStatus.OK:
                 raise RuntimeUnknown(f"watch {self._path}: status {response.status}")
             async for line in read_json_lines(response.content.iter_any()):
-                change = decode(line, Change)
-                if change.type == "ERROR":
+                event = decode(line, WatchEvent)
+                if event.type == "ERROR":
                     return None
-                last = change.object
-                self._apply(change)
+                last = event.object
+                self._apply(event)
         return version if last is None else decode(last, VersionedObject).metadata.resource_version
 
-    def _apply(self, change: Change) -> None:
-        if change.type == "DELETED":
-            self._on_delete(change.object)
-        elif change.type != "BOOKMARK":
-            self._on_change(change.object)
+    def _apply(self, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            self._on_delete(event.object)
+        elif event.type != "BOOKMARK":
+            self._on_change(event.object)
 
 
 async def read_json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

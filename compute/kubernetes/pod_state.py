@@ -23,6 +23,7 @@ from batchq.compute.kubernetes.pod_names import (
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
+from batchq.compute.kubernetes.pods import is_being_deleted, is_bound
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown, StartHadNoEffect, StartRefused
 from batchq.ports.runtime import ContainerState, Inspection
@@ -88,9 +89,8 @@ class PodState(Struct, frozen=True, kw_only=True):
 
 def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: datetime) -> PodState:
     """The state of the tag's container. `seen` is the run that was seen before; None: no run was seen."""
-    if not pod["spec"].get("nodeName"):
-        deleted = pod["metadata"].get("deletionTimestamp") is not None
-        return _never_ran(tag, state=ContainerState.GOING if deleted else ContainerState.CREATED)
+    if not is_bound(pod):
+        return _never_ran(tag, state=ContainerState.GOING if is_being_deleted(pod) else ContainerState.CREATED)
     container, mark = container_status(pod, tag), mark_of(pod, name_in_pod(tag))
     state = container.get("state") or {}
     if "running" not in state and is_removed(pod):
@@ -132,10 +132,10 @@ def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:
 def is_removed(pod: Mapping[str, Any]) -> bool:
     """Whether batchq has removed the pod, which exists until its container has ended and its node confirms it.
 
-    A server that ended in the middle of a removal has left a pod that nothing deletes: that one is to be removed again.
+    A server that ended in the middle of a removal has left a pod that nothing deletes: that one is removed again.
     """
     is_released = FINALIZER not in (pod["metadata"].get("finalizers") or ())
-    return _deleted_for(pod) == REMOVE and is_released and pod["metadata"].get("deletionTimestamp") is not None
+    return _deleted_for(pod) == REMOVE and is_released and is_being_deleted(pod)
 
 
 def withdrawn_for(pod: Mapping[str, Any]) -> str | None:
@@ -265,7 +265,7 @@ def _ended_by_host(pod: Mapping[str, Any], reason: str) -> bool:
         reason in ("Unknown", "ContainerStatusUnknown")
         or status.get("reason") in HOST_REASONS
         or _is_disrupted(pod)
-        or (pod["metadata"].get("deletionTimestamp") is not None and not _deleted_for(pod))
+        or (is_being_deleted(pod) and not _deleted_for(pod))
     )
 
 
@@ -376,8 +376,7 @@ def _deleted_for(pod: Mapping[str, Any]) -> str:
 
 def _is_over_by_kubelet(pod: Mapping[str, Any]) -> bool:
     """Whether the kubelet has confirmed the deletion: batchq deletes a bound pod with a grace above 0."""
-    metadata = pod["metadata"]
-    return metadata.get("deletionTimestamp") is not None and metadata.get("deletionGracePeriodSeconds") == 0
+    return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
 
 
 def _refused(kind: str, message: str) -> StartRefused:
