@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 from msgspec import Raw, Struct
@@ -19,6 +19,7 @@ from batchq.ports.clock import Clock
 
 WATCH_SECONDS = 300  # after it another watch continues
 SHORTEST_WATCH = timedelta(seconds=1)  # a shorter watch is not continued: the next caller begins another one
+MAX_AGE = timedelta(seconds=10)  # of a list that is used although no watch follows it
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ class WatchEvent(Struct):
 class ListWatch:
     """The list and the watch of the objects at a path. The callbacks get each object as JSON.
 
-    While no watch runs the knowledge of the callbacks is old: `ensure_running` lists all objects anew.
+    While no watch runs the knowledge of the callbacks becomes old, until `ensure_running` lists all objects anew.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class ListWatch:
         on_delete: Callable[[Raw], None],
         on_end: Callable[[], None] = lambda: None,
         narrower_path: str | None = None,
+        may_be_old: bool = False,
     ) -> None:
         """`on_change` is called with each object that was listed, created or changed, and returns what identifies it.
 
         `on_list` gets this of all objects after a list, `on_delete` an object that does not exist any more or left the
         selection. `on_end` is called when the watch has ended. `narrower_path` is used if the path is forbidden.
+        `may_be_old`: a list suffices for MAX_AGE. Otherwise a server that ends each watch at once lists all the time.
         """
         self._rest = rest
         self._clock = clock
@@ -71,6 +74,8 @@ class ListWatch:
         self._on_delete = on_delete
         self._on_end = on_end
         self._narrower_path = narrower_path
+        self._may_be_old = may_be_old
+        self._listed_at: datetime | None = None
         self._task: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
 
@@ -79,11 +84,14 @@ class ListWatch:
         return self._task is not None and not self._task.done()
 
     async def ensure_running(self) -> None:
-        """List the objects and start the watch, unless it runs. Raises RuntimeUnknown."""
+        """List the objects and start the watch, unless it runs or the list suffices. Raises RuntimeUnknown."""
         async with self._starting:
-            if not self.is_running:
+            if not self.is_running and not self._is_list_new():
                 version = await self._list()
                 self._task = asyncio.create_task(self._follow(version), name=f"kubernetes: watch {self._path}")
+
+    def _is_list_new(self) -> bool:
+        return self._may_be_old and self._listed_at is not None and self._clock.now() - self._listed_at < MAX_AGE
 
     async def close(self) -> None:
         task, self._task = self._task, None
@@ -121,6 +129,7 @@ class ListWatch:
             listed.update(map(self._on_change, page.items))
             version = page.metadata.resource_version
         self._on_list(frozenset(listed))
+        self._listed_at = self._clock.now()
         return version
 
     async def _watch(self, version: str) -> str | None:

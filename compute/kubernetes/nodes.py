@@ -123,6 +123,7 @@ class ClusterNodes:
             on_change=self._node_changed,
             on_list=self._nodes_listed,
             on_delete=lambda found: self._forget_node(decode(found, NamedObject).metadata.name),
+            may_be_old=True,
         )
         self._pod_watch = ListWatch(
             rest,
@@ -133,6 +134,7 @@ class ClusterNodes:
             on_list=self._pods_listed,
             on_delete=lambda found: self._pod_gone(decode(found, NamedObject).metadata.uid),
             narrower_path=f"{rest.namespaced}/pods",
+            may_be_old=True,
         )
 
     async def take(self, pod: Pod, name: str) -> None:

@@ -218,7 +218,7 @@ async def test_a_change_between_two_watches_is_known(model, monkeypatch, compact
     await free_cpus(runtime, n1=2)
 
 
-async def test_without_the_right_to_watch_the_lists_are_read_again(model):
+async def test_without_the_right_to_watch_the_lists_are_read_again_after_a_while(model, monkeypatch):
     runtime, cluster = model
 
     async def forbidden(_request, _belongs):
@@ -230,6 +230,8 @@ async def test_without_the_right_to_watch_the_lists_are_read_again(model):
 
     cluster.others = [of_others("first", "n1")]
     del cluster.nodes["n2"]
+    await free_cpus(runtime, n1=2, n2=2)
+    monkeypatch.setattr(list_watch, "MAX_AGE", timedelta())
 
     await free_cpus(runtime, n1=1.5)
 
