@@ -69,7 +69,8 @@ def test_prometheus_scrapes_the_server_of_the_compose_file(compose):
     compose("up", "--detach", "batchq", "prometheus")
 
     def is_scraped():
-        query = ["wget", "-q", "-O", "-", "http://127.0.0.1:9090/api/v1/query?query=up"]
+        # Prometheus accepts a connection in its start, and may never answer it.
+        query = ["timeout", "5", "wget", "-q", "-O", "-", "http://127.0.0.1:9090/api/v1/query?query=up"]
         ended = compose("exec", "-T", "prometheus", *query, must_succeed=False)
         found = json.loads(ended)["data"]["result"] if ended else []
         return [series["value"][1] for series in found if series["metric"]["job"] == "batchq"] == ["1"]
