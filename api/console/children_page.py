@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated
+from itertools import islice
+from typing import Annotated, NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -24,7 +25,7 @@ from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.errors import NotFound
-from batchq.ports.job_search import PageQuery, SearchPosition
+from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import ChildRun
 from batchq.services.job_views import JobView
 
@@ -84,9 +85,8 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
-    before = None if query.before is None else SearchPosition(0, array.sequence + 1 + query.before)
-    listed = await _listed(parts, array, statuses, limit=PER_PAGE + 1, before=before, caller=caller)
-    children = listed[:PER_PAGE]
+    places = _places(runs, statuses, limit=PER_PAGE + 1, before=query.before)
+    children = await _at(parts, array, places[:PER_PAGE], caller)
     values = {
         "array": array,
         "crumbs": job_crumbs(array.id, array.spec.name, (array.spec.name, job_path(array.id))),
@@ -94,12 +94,12 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
         "size": size(array),
         "counts": counts,
         "grid": children_grid(runs, jobs, size=size(array), array=array.id),
-        "more_memory": await _more_memory(parts, array, jobs, caller),
+        "more_memory": await _more_memory(parts, runs, array, caller),
         "is_large": size(array) > MAX_CELLS,
         "ranges": runs[:MAX_RANGES],
         "more_ranges": len(runs) - MAX_RANGES,
         "views": await parts.views.listed(children, caller=caller),
-        "older": _older(query, children) if len(listed) > PER_PAGE else None,
+        "older": _older(query, places[PER_PAGE - 1]) if len(places) > PER_PAGE else None,
     }
     return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
 
@@ -108,14 +108,14 @@ async def children_part(parts: Parts, array: Job, *, caller: Caller) -> Children
     """What the page of the array shows of its children. Raises StoreFailed."""
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
-    shown = await _listed(parts, array, ORDER[:3], limit=LISTED, before=None, caller=caller)
+    shown = await _at(parts, array, _places(runs, ORDER[:3], limit=LISTED), caller)
     return ChildrenPart(
         bar=status_bar([(status.value, dict(counts).get(status, 0)) for status in BAR], "Statuses of the children"),
         grid=children_grid(runs, jobs, size=size(array), array=array.id),
         is_large=size(array) > MAX_CELLS,
         counts=counts,
         views=await parts.views.listed(shown, caller=caller),
-        more_memory=await _more_memory(parts, array, jobs, caller),
+        more_memory=await _more_memory(parts, runs, array, caller),
     )
 
 
@@ -126,33 +126,39 @@ async def _in_cells(parts: Parts, array: Job, caller: Caller) -> tuple[Job, ...]
     return await parts.jobs.list(PageQuery(selection=JobSelection(parent=array.id), limit=MAX_CELLS), caller=caller)
 
 
-async def _more_memory(parts: Parts, array: Job, jobs: Sequence[Job], caller: Caller) -> MemoryOffer | None:
-    """The offer for the failed children. Of an array larger than a grid, those with the highest indices are read."""
-    failed: Sequence[Job] = [job for job in jobs if job.status is Status.FAILED]
-    if size(array) > MAX_CELLS:
-        failed = await _listed(parts, array, (Status.FAILED,), limit=MAX_CELLS, before=None, caller=caller)
+async def _more_memory(parts: Parts, runs: Sequence[ChildRun], array: Job, caller: Caller) -> MemoryOffer | None:
+    """The offer for the failed children; for the MAX_CELLS of them with the highest indices."""
+    failed = await _at(parts, array, _places(runs, [Status.FAILED], limit=MAX_CELLS), caller)
     return memory_offer(parts, failed, {"job": array.id}, caller=caller)
 
 
-async def _listed(
-    parts: Parts,
-    array: Job,
-    statuses: Sequence[Status],
-    *,
-    limit: int,
-    before: SearchPosition | None,
-    caller: Caller,
-) -> tuple[Job, ...]:
-    """The children of each status in turn. `before`: only of the first one. The order of a child follows its index."""
-    found: tuple[Job, ...] = ()
-    for status in statuses:
-        selection = JobSelection(parent=array.id, statuses=frozenset({status}))
-        page = PageQuery(selection=selection, limit=limit - len(found), before=before)
-        found += await parts.jobs.list(page, caller=caller)
-        if len(found) >= limit:
-            break
-        before = None
-    return found
+class _Place(NamedTuple):
+    """A child in the list."""
+
+    status: Status
+    number: int
+
+
+def _places(
+    runs: Sequence[ChildRun], statuses: Sequence[Status], *, limit: int, before: int | None = None
+) -> Sequence[_Place]:
+    """The children of each status in turn, those with the highest index first.
+
+    `before`: of the first status only children with an index below this one.
+    """
+    ends = {status: before if status is statuses[0] else None for status in statuses}
+    found = (
+        _Place(status, index)
+        for status, end in ends.items()
+        for run in reversed(runs)
+        if run.status is status
+        for index in reversed(range(run.first, run.end if end is None else min(run.end, end)))
+    )
+    return tuple(islice(found, limit))
+
+
+async def _at(parts: Parts, array: Job, places: Sequence[_Place], caller: Caller) -> tuple[Job, ...]:
+    return await parts.jobs.describe([child_id(array.id, place.number) for place in places], caller=caller)
 
 
 def _counts(runs: Sequence[ChildRun]) -> list[tuple[Status, int]]:
@@ -162,9 +168,7 @@ def _counts(runs: Sequence[ChildRun]) -> list[tuple[Status, int]]:
     return [(status, counts[status]) for status in Status if counts[status]]
 
 
-def _older(query: ChildrenQuery, children: tuple[Job, ...]) -> str:
+def _older(query: ChildrenQuery, last: _Place) -> str:
     """The query of the next page."""
-    last = children[-1]
-    assert last.child is not None, "the store lists children"
     status = {"at": last.status.value} if query.state is None else {"state": query.state.value}
-    return urlencode({**status, "before": last.child.index})
+    return urlencode({**status, "before": last.number})

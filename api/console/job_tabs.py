@@ -1,5 +1,6 @@
 """The tabs of the list of jobs: states that are filters, each with the number of jobs that match the other filters."""
 
+import asyncio
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -11,7 +12,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
 
-MAX_COUNTED = 2000  # jobs
+MAX_COUNTED = 999  # jobs: with one more, a count reads one chunk of an index
 _STATE_FILTERS = frozenset({"state", "stopped"})
 
 Filters = list[tuple[str, str]]
@@ -48,15 +49,19 @@ def other_filters(query: JobFilters) -> Filters:
 
 async def job_tabs(parts: Parts, query: JobFilters, view: Filters, caller: Caller) -> list[JobTab]:
     """All tabs. `view`: the members of the query that a tab keeps besides the filters."""
-    current, tabs = current_tab(query), list[JobTab]()
-    for name, filters in TABS.items():
-        if query.by is By.ENDED and name in _OF_UNFINISHED:
-            continue
-        pairs = [*filters, *other_filters(query), *view]
-        count = await _count(parts, _with_states(query, filters), caller)
-        path = f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
-        tabs.append(JobTab(name=name, path=path, is_current=name == current, count=count))
-    return tabs
+    names = [name for name in TABS if query.by is not By.ENDED or name not in _OF_UNFINISHED]
+    counts = await asyncio.gather(*(_count(parts, _with_states(query, TABS[name]), caller) for name in names))
+    current = current_tab(query)
+    return [
+        JobTab(
+            name=name, path=_path([*TABS[name], *other_filters(query), *view]), is_current=name == current, count=count
+        )
+        for name, count in zip(names, counts, strict=True)
+    ]
+
+
+def _path(pairs: Filters) -> str:
+    return f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
 
 
 async def _count(parts: Parts, query: JobFilters, caller: Caller) -> JobCount:

@@ -10,12 +10,14 @@ Python is held once for a chunk, not for each row.
 
 import json
 import sqlite3
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import Any
 
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from batchq.domain.times import EPOCH, from_microseconds
@@ -31,17 +33,17 @@ MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a walk that are re
 
 Connection = sqlite3.Connection
 
+_POSITIONS = Decoder(list[SearchPosition])
 _EXPENSIVE = "The search needs more steps than one request may take: use fewer patterns, or more exact ones."
 
 
 class IndexScan:
     """The state of one walk, and its statements."""
 
-    def __init__(self, stretch: IndexRange, query: PageQuery, *, chunk: int) -> None:
-        """`chunk`: how many rows are read first."""
+    def __init__(self, stretch: IndexRange, query: PageQuery, *, budget: int) -> None:
+        """`budget`: the most that the first chunk may cost."""
         #: All rows of the stretch with this key or a greater one have been read.
         self.position = query.before or TOP
-        self.chunk = chunk
         #: The cost of all rows that were read.
         self.cost = 0
         #: Whether all rows of the stretch have been read.
@@ -49,11 +51,13 @@ class IndexScan:
         self._stretch = stretch
         # No row of an index by end is that of an array without its end.
         wanted = conditions(replace(query, ended_arrays={}) if stretch.by_end else query)
-        self._statement, self._parameters = _statement(stretch, wanted)
+        self._statement, self._parameters, has_own_rows = _statement(stretch, wanted)
+        #: How many rows are read next.
+        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // (stretch.cost + has_own_rows * ROW_COST))
 
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
-        limit = max(1, min(self.chunk, budget // self._stretch.cost))
+        limit = max(1, min(self._chunk_rows, budget // self._stretch.cost))
         bounds: dict[str, Value] = {"at": self.position.at, "sequence": self.position.sequence, "limit": limit}
         found = connection.execute(self._statement, self._parameters | bounds).fetchone()
         count, lowest, own_rows, matching = found
@@ -61,8 +65,8 @@ class IndexScan:
             self.cost += count * self._stretch.cost + own_rows * ROW_COST
             self.position = self._key(connection, bounds, count) if self._stretch.by_end else SearchPosition(0, lowest)
         self.at_end = count < limit
-        self.chunk = min(self.chunk * CHUNK_GROWTH, MAX_CHUNK)
-        return [SearchPosition(*load) for load in json.loads(matching)]
+        self._chunk_rows = min(limit * CHUNK_GROWTH, MAX_CHUNK)
+        return _POSITIONS.decode(matching)
 
     def _key(self, connection: Connection, bounds: dict[str, Value], count: int) -> SearchPosition:
         """The key of the last row that was read. Several rows may have ended at the same time."""
@@ -91,9 +95,8 @@ def _found(
         return _sorted_keys(connection, query, source), None
     query = index_ranges.bounded_position(connection, query)
     stretches = index_ranges.stretches(connection, query)
-    fair = budget // (2 * ROW_COST * max(1, len(stretches)))  # so that each walk begins within the bound
-    chunk = max(1, min(max(MIN_CHUNK, query.limit + 1), fair))
-    return _merge(connection, query, [IndexScan(stretch, query, chunk=chunk) for stretch in stretches], budget)
+    fair = budget // (2 * max(1, len(stretches)))  # so that each walk begins within the bound
+    return _merge(connection, query, [IndexScan(stretch, query, budget=fair) for stretch in stretches], budget)
 
 
 def _merge(
@@ -119,9 +122,7 @@ def _merge(
                 return found, walk.position
             raise Unavailable(_EXPENSIVE) from why
         budget -= walk.cost - spent
-        for key in keys:
-            if (at := bisect_left(found, key)) == len(found) or found[at] != key:  # two walks may find the same job
-                insort(found, key)
+        found = sorted(dict.fromkeys(chain(found, keys)))  # two walks may find the same job
         if not walk.at_end:
             heappush(waiting, (_descending(walk.position), number))
     return found, None
@@ -203,8 +204,8 @@ class _Named:
         return text
 
 
-def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value]]:
-    """The aggregate of a chunk, and its parameters.
+def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value], bool]:
+    """The aggregate of a chunk, its parameters, and whether rows of the table are read beside the index.
 
     Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
     keys of the matching rows as JSON.
@@ -226,7 +227,7 @@ def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[
         f"SELECT count(*), min(sequence), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
         f"FROM (SELECT {', '.join(columns)} FROM {_chunk(stretch)} LIMIT :limit) AS walked"
     )
-    return statement, stretch.parameters | named.parameters
+    return statement, stretch.parameters | named.parameters, bool(rest)
 
 
 def _chunk(stretch: IndexRange) -> str:

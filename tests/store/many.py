@@ -20,7 +20,8 @@ GROUP, GROUP_NAME = GroupId("g-" + 20 * "0"), "sweep"
 WALK_TO = {Status.RUNNABLE: 1, Status.SUCCEEDED: 4}
 WALK = [moment(FIRST, status=status) for status in (Status.SUBMITTED, Status.RUNNABLE, Status.STARTING, Status.RUNNING)]
 
-# Copies of the first job: its row, its spec, its history and its stream, under ids and times of their own.
+# Copies of the first job: its row, its spec, its history and its stream, under ids and times of their own. The activity
+# of all of them counts as recorded.
 COPIES = """
 CREATE TEMP TABLE numbers AS
 WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < :last) SELECT n FROM counted;
@@ -44,6 +45,8 @@ INSERT INTO log_streams (name, created_at, owner, account, value)
 SELECT stream_of(id), created_at * 1000, owner, account,
     '{"tag":{"job_id":"' || id || '","attempt":1},"created_at":"2026-11-21T12:00:00Z"}'
 FROM jobs WHERE sequence > 0 AND finished_at IS NOT NULL;
+
+INSERT INTO metadata (name, value) SELECT 'activity_through', CAST(max(number) AS TEXT) FROM job_history;
 """
 
 
