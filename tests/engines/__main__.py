@@ -3,6 +3,7 @@
     python -m tests.engines                       # the engines of DEFAULT
     python -m tests.engines --only podman-4,docker-26
     python -m tests.engines --only podman-4 --demo-only
+    python -m tests.engines --only docker-29 --all   # each test marked `docker`: half an hour
 
 Each engine runs in namespaces of its own (`engine.py`); debootstrap installs it below /opt/engines at the first run. An
 engine that cannot be built or started is reported in its row. The exit status is 1 if any row has a failure.
@@ -14,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -25,10 +26,11 @@ from tests.engines.engine import EngineBuild, RunningEngine, started
 from tests.support.docker_api import docker_api
 
 ROOT = Path(__file__).parents[2]
-TESTS = tuple(
-    f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")
+ON_EACH_ENGINE = (
+    "tests/contracts",
+    *(f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")),
 )
-TEST_TIMEOUT = 30 * 60.0  # seconds for the tests on one engine
+TEST_TIMEOUT = 45 * 60.0  # seconds for the tests on one engine
 CRUN = ("--add-runtime", "crun=/usr/bin/crun", "--default-runtime", "crun")
 BUILDS = (
     EngineBuild(name="podman-4", kind="podman"),
@@ -69,7 +71,8 @@ def main() -> int:
     arguments = parse_arguments()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
     chosen = [build for build in BUILDS if build.name in arguments.only]
-    rows = [examine(engine, demo_only=arguments.demo_only, workers=arguments.workers) for engine in chosen]
+    paths = () if arguments.demo_only else ("tests",) if arguments.all else ON_EACH_ENGINE
+    rows = [examine(engine, paths, workers=arguments.workers) for engine in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
         print(row)
@@ -85,6 +88,7 @@ def parse_arguments() -> argparse.Namespace:
         "--only", type=lambda text: text.split(",") if text else DEFAULT, default=DEFAULT, help=f"of {', '.join(names)}"
     )
     parser.add_argument("--demo-only", action="store_true", help="run the demo without the tests")
+    parser.add_argument("--all", action="store_true", help="run each test marked `docker`")
     parser.add_argument("--workers", default="2", help="processes of pytest (2)")
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(names)
@@ -93,8 +97,8 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def examine(build: EngineBuild, *, demo_only: bool, workers: str) -> Row:
-    """Build and start the engine, run the demo and the tests on it, and stop it."""
+def examine(build: EngineBuild, paths: Sequence[str], *, workers: str) -> Row:
+    """Build and start the engine, run the demo and the tests below `paths` on it, and stop it."""
     row, began = Row(name=build.name, failures=[]), time.monotonic()
     print(f"== {build.name}", flush=True)
     try:
@@ -102,8 +106,8 @@ def examine(build: EngineBuild, *, demo_only: bool, workers: str) -> Row:
             row.engine = describe(engine)
             make_images(engine)
             row.demo = run_demo(engine, row.failures)
-            if not demo_only:
-                row.tests = run_tests(engine, row.failures, workers=workers)
+            if paths:
+                row.tests = run_tests(engine, paths, row.failures, workers=workers)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         row.engine = row.engine or "not started"
         row.failures.append(f"{build.name}: {error}")
@@ -140,11 +144,23 @@ def run_demo(engine: RunningEngine, failures: list[str]) -> str:
     return output.splitlines()[-1]
 
 
-def run_tests(engine: RunningEngine, failures: list[str], *, workers: str) -> str:
+def run_tests(engine: RunningEngine, paths: Sequence[str], failures: list[str], *, workers: str) -> str:
     """Run the tests, without those that Podman cannot pass, and return the summary."""
     left_out = list(deselected()) if engine.build.kind == "podman" else []
     flags = [text for name in left_out for text in ("--deselect", name)]
-    command = ["-m", "pytest", "-q", "-n", workers, "-m", "docker", *flags, *TESTS]
+    command = [
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        workers,
+        "--dist",
+        "worksteal",
+        "-m",
+        "docker and not clients",
+        *flags,
+        *paths,
+    ]
     try:
         output = run(engine, sys.executable, *command)
     except subprocess.CalledProcessError as error:

@@ -20,6 +20,7 @@ from msgspec import Struct
 FOLDER = Path(os.environ.get("ENGINES", "/tmp/engines"))
 ROOTS = Path(os.environ.get("ENGINE_ROOTS", "/opt/engines"))
 SCRIPT = Path(__file__).with_name("serve_engine.sh")
+APT = Path(__file__).parents[2] / ".ci" / "apt"
 START_TIMEOUT, STOP_TIMEOUT = 60.0, 30.0  # seconds
 COMMON = ("iptables", "busybox-static", "ca-certificates", "crun")
 PACKAGES = {
@@ -87,12 +88,15 @@ class EngineBuild(Struct, frozen=True, kw_only=True):
         return "dockerd" if self.kind == "docker" else "podman"
 
     def build(self) -> None:
-        """Install the engine by debootstrap, unless it is installed. Raises RuntimeError; CalledProcessError."""
+        """Install the engine, unless it is installed: by debootstrap, or on this machine. Raises CalledProcessError."""
         search_path = os.pathsep.join(str(self.root / folder) for folder in ("usr/sbin", "usr/bin", "usr/local/bin"))
         if shutil.which(self.program, path=search_path):
             return
         if self.suite is None:
-            raise RuntimeError(f"{self.program} is not installed: apt-get install {' '.join(PACKAGES[self.kind])}")
+            subprocess.run([APT, *PACKAGES[self.kind]], check=True)
+            return
+        if not shutil.which("debootstrap"):
+            subprocess.run([APT, "debootstrap"], check=True)
         self.root.parent.mkdir(parents=True, exist_ok=True)
         packages = ",".join((*PACKAGES[self.kind], *COMMON))
         command = ["debootstrap", "--variant=minbase", f"--include={packages}", self.suite, str(self.root)]
