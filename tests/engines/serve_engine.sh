@@ -9,34 +9,36 @@ set -eu
 kind=$1 root=$2 state=$3
 shift 3
 
-if [ "$root" != / ]; then
-    mount --bind "$root" "$root" # the OCI runtime needs a root that is a mount point
-    mount --make-private "$root"
-    for folder in proc sys dev tmp; do mount --rbind "/$folder" "$root/$folder"; done
-    prefix=$root
-else
-    prefix=
-fi
-# crun 1.21 and later refuse a machine with the cgroup hierarchies of both versions. Only this namespace loses the mount.
-umount "$prefix/sys/fs/cgroup/unified" 2>/dev/null || true
-mount -t tmpfs run "$prefix/run" # hides the containerd of the machine, which dockerd would use
-mkdir -p "$prefix/run/lock"
 python3 -c '
 import fcntl, socket, struct
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
     fcntl.ioctl(control, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP: no tool needs to be installed
 '
+if [ "$root" != / ]; then
+    mount --bind "$root" "$root" # the new root must be a mount point
+    mount --make-private "$root"
+    for folder in proc sys dev tmp; do mount --rbind "/$folder" "$root/$folder"; done
+    # Not chroot: the root of a mount namespace is where `exec` in a container would run.
+    mkdir -p "$root/old-root"
+    cd "$root"
+    pivot_root . old-root
+    umount --lazy /old-root
+fi
+# crun 1.21 and later refuse a machine with the cgroup hierarchies of both versions. Only this namespace loses the mount.
+umount /sys/fs/cgroup/unified 2>/dev/null || true
+mount -t tmpfs run /run # hides the containerd of the machine, which dockerd would use
+mkdir -p /run/lock
 search_path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 case $kind in
 docker)
-    exec chroot "$root" /usr/bin/env PATH="$search_path" dockerd --data-root "$state/data" --exec-root "$state/exec" \
+    exec /usr/bin/env PATH="$search_path" dockerd --data-root "$state/data" --exec-root "$state/exec" \
         --pidfile "$state/engine.pid" --host "unix://$state/docker.sock" "$@"
     ;;
 podman)
     # A mount and not CONTAINERS_CONF: Podman 4 does not pass that variable to the process that cleans up after a container.
-    mkdir -p "$prefix/etc/containers"
-    mount --bind "$state/etc" "$prefix/etc/containers"
-    exec chroot "$root" /usr/bin/env PATH="$search_path" HOME=/root PODMAN_IGNORE_CGROUPSV1_WARNING=1 \
+    mkdir -p /etc/containers
+    mount --bind "$state/etc" /etc/containers
+    exec /usr/bin/env PATH="$search_path" HOME=/root PODMAN_IGNORE_CGROUPSV1_WARNING=1 \
         podman "$@" system service -t 0 "unix://$state/docker.sock"
     ;;
 esac
