@@ -51,7 +51,7 @@ class GroupPageQuery(RequestQuery):
     #: A column of FIXED, `value.NAME` or `metric.NAME`; with a leading hyphen descending.
     sort: Word = "name"
     page: Annotated[int, Field(ge=0, le=MAX_JOBS)] = 0
-    #: A metric, and the value over which it is drawn.
+    #: A metric, and the value over which it is drawn; None: the first of each.
     metric: Word | None = None
     over: Word | None = None
 
@@ -123,7 +123,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "reasons": _reasons(rows),
         "more_memory": memory_offer(parts, found.jobs, {"group": group.terms.id}, caller=caller),
         "histogram": histogram(runs, "Run times of the jobs that succeeded") if len(runs) > 1 else None,
-        "plot": _plot(query, rows),
+        "plot": _plot(rows, query.metric or next(iter(metrics), None), query.over or next(iter(values), None)),
         "query": query,
         "queues": sorted({row.job.spec.queue for row in rows}),
         "newer": _query(query, page=query.page - 1) if query.page else None,
@@ -265,13 +265,13 @@ def _reason(row: MemberRow) -> str:
     return f"exit code {row.exit_code}: {reason}".removesuffix(": ") if row.exit_code else reason
 
 
-def _plot(query: GroupPageQuery, rows: Iterable[MemberRow]) -> object:
-    """One metric over one value; None if the query names none, or no job has both as numbers."""
-    if query.metric is None or query.over is None:
+def _plot(rows: Iterable[MemberRow], metric: str | None, over: str | None) -> object:
+    """A metric over a value; None without one of them, or if no job has both as numbers."""
+    if metric is None or over is None:
         return None
-    pairs = ((_number(row.values.get(query.over)), row.metrics.get(query.metric), row.job.spec.name) for row in rows)
+    pairs = ((_number(row.values.get(over)), row.metrics.get(metric), row.job.spec.name) for row in rows)
     points = [(x, y, name) for x, y, name in pairs if x is not None and y is not None]
-    return scatter_plot(points, f"{query.metric} over {query.over}") if points else None
+    return scatter_plot(points, f"{metric} over {over}") if points else None
 
 
 def _counts_label(group: Group) -> str:

@@ -6,6 +6,7 @@ a program that does not animate, sees the whole picture.
 """
 
 import asyncio
+import re
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +22,10 @@ PAGE, PICTURE = ROOT / "docs" / "sweeps.md", ROOT / "docs" / "recording.svg"
 COLUMNS, MAX_LINES = 110, 5  # of the screen; lines of one command's output
 WIDTH, LINE, MARGIN = 8.4, 19, 18  # pixels: of a character, of a line, around the text
 MAX_WAIT, TYPING = 2.0, 0.8  # seconds
+LAST_LINES = re.compile(
+    r" 2>&1 \| tail -(\d+)$"
+)  # of the page; the picture has a bar of progress, which needs a terminal
+ESCAPES, BAR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>78]"), re.compile("about .+ left")
 STYLE = """
 text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d8dee9; white-space: pre; }
 .command { fill: #a3be8c; font-weight: bold; }
@@ -36,6 +41,7 @@ class Played(NamedTuple):
     """A command with its output."""
 
     command: str
+    #: The bar of progress as drawn in the middle of the command, and the screen at its end.
     lines: list[str]
     #: How long it ran.
     seconds: float
@@ -46,7 +52,7 @@ def commands_of_the_page() -> list[str]:
     shown = [
         example for example in examples(PAGE.read_text()) if example.language == "console" and example.action == "run"
     ]
-    return [command for line in shown for command in commands(line.text)]
+    return [LAST_LINES.sub("", command) for line in shown for command in commands(line.text)]
 
 
 def play(folder: Path) -> list[Played]:
@@ -67,9 +73,13 @@ def play(folder: Path) -> list[Played]:
 def _on_terminal(shell: Session, command: str) -> Played:
     began = time.monotonic()
     environment = shell.environment | {"BATCHQ_URL": shell.environment["AWS_ENDPOINT_URL"]}
-    line = f"cd {shell.folder} && {command}"
-    shown = asyncio.run(session("bash", "-c", line, columns=COLUMNS, **environment))
-    return Played(command, shown["screen"], time.monotonic() - began)
+    typed, last = LAST_LINES.sub("", command), LAST_LINES.search(command)
+    shown = asyncio.run(session("bash", "-c", f"cd {shell.folder} && {typed}", columns=COLUMNS, **environment))
+    lines, took = shown["screen"], time.monotonic() - began
+    if last is None:
+        return Played(typed, lines, took)
+    bars = [line for line in re.split(r"[\r\n]+", ESCAPES.sub("", shown["output"])) if BAR.search(line)]
+    return Played(typed, [*bars[len(bars) // 2 :][:1], *lines[-int(last[1]) :]], took)
 
 
 def picture(played: list[Played]) -> str:

@@ -31,8 +31,8 @@ class Session:
         self.folder = folder
         self._reserved = reserved()
         port = str(self._reserved.getsockname()[1])
-        self._url = f"http://127.0.0.1:{port}"
-        self._own = {ELSEWHERE: self._url, PORT: port, DATA: str(folder / "data")}
+        self.url = f"http://127.0.0.1:{port}"
+        self._own = {ELSEWHERE: self.url, PORT: port, DATA: str(folder / "data")}
         self._runtime = "docker" if docker else "simulated"
         self._server: subprocess.Popen[str] | None = None
         (folder / ".venv").symlink_to(BINARIES.parent)
@@ -43,7 +43,7 @@ class Session:
             "PATH": f"{BINARIES}:{os.environ['PATH']}",
             "BATCHQ_DATA": str(folder / "data"),
             "BATCHQ_PORT": port,
-            "AWS_ENDPOINT_URL": self._url,
+            "AWS_ENDPOINT_URL": self.url,
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "any",
             "AWS_SECRET_ACCESS_KEY": "any",
@@ -93,7 +93,7 @@ class Session:
             )
         line = self._server.stdout.readline()
         assert line.startswith(READY), (self.folder / "server.log").read_text()
-        self._run(f"export BATCHQ_URL={self._url}")
+        self._run(f"export BATCHQ_URL={self.url}")
 
     def stop_server(self) -> None:
         if self._server is not None:
@@ -166,4 +166,5 @@ def comparable(text: str) -> str:
     text = re.sub(r"\bBQ[A-Z0-9]{10,}\b", "KEY", text)
     text = re.sub(r"[0-9]+(st|nd|rd|th)\b", "0th", text)
     text = re.sub(r"[0-9]+(\.[0-9]+)?", "0", text)
+    text = re.sub(r"about 0 (s|min|h) left", "about 0 s left", text)
     return re.sub(r" +", " ", text)

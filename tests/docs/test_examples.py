@@ -1,9 +1,11 @@
 """The examples of the documentation run as written, and their recorded output is current."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from tests.bench.wire import Caller
 from tests.docs.engine import example_engine
 from tests.docs.pages import ROOT, examples, name, pages_with_examples
 from tests.docs.record import current, played
@@ -81,6 +83,23 @@ def test_the_job_that_readme_pauses_is_running(tmp_path):
     (pausing,) = (line for line in printed if "pausing since" in line)
     assert pausing.endswith("(RUNNING)")
     assert printed[-1].startswith("1 stopping (final checkpoint")
+
+
+@pytest.mark.docker
+def test_the_sweep_of_readme_is_drawn_on_the_page_of_its_group(tmp_path, docker_engine):
+    shell = Session(tmp_path, docker=True)
+    with example_engine(tmp_path):
+        try:
+            shell.start_server("batchq serve", "")
+            shell.play(block_of_readme("--each"))
+
+            with closing(Caller(shell.url)) as call:
+                (group,) = call("batchq/listgroups", groupName="fit")["groups"]
+                page = call.get(f"/ui/groups/{group['groupId']}")
+        finally:
+            shell.close()
+
+    assert 'aria-label="loss over rate' in page
 
 
 def test_the_workflow_runs_commands_that_other_examples_run():

@@ -8,7 +8,6 @@ import pytest
 from batchq.api.metrics.routes import Metrics
 from tests.demo import stopping
 from tests.docs import commands, explanations, man_pages, monitoring, recording, settings_table
-from tests.docs.sweep_times import AWS, PAGE, PART, STEP
 from tests.house import room_graph
 from tests.support.builders import NOON
 
@@ -50,17 +49,6 @@ def test_the_table_of_settings_is_current():
     page = settings_table.PAGE.read_text()
 
     assert page == settings_table.with_table(page), "run: python -m tests.docs.settings_table"
-
-
-def test_the_page_of_sweeps_has_the_measured_commands_and_the_time_of_each_step():
-    generated = PART.search(PAGE.read_text())[0]
-
-    assert re.findall(r"```sh\n(.*?)```", generated, re.DOTALL) == list(AWS.values())
-    assert re.findall(r"^\| ([A-Z].+?) \| [\d.]+ \| [\d.]+ \|$", generated, re.MULTILINE) == list(AWS)
-
-
-def test_the_steps_of_both_command_lines_are_the_same():
-    assert STEP.findall(PART.sub("", PAGE.read_text())) == list(AWS)
 
 
 def test_the_recording_shows_the_commands_of_the_page():
