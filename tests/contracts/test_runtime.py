@@ -163,7 +163,7 @@ async def test_a_missing_command_is_refused_definitely_and_has_not_started(runti
     container = launch(Script(refuse="no such file"))
     await runtime.create(container)
 
-    with pytest.raises(StartRefused, match=r"^CannotStartContainerError: .*no such file") as refused:
+    with pytest.raises(StartRefused, match=r"(?i)^CannotStartContainerError: .*no such file") as refused:
         await runtime.start(container.tag)
 
     assert (refused.value.exit_code, refused.value.certain) == (127, True)

@@ -16,7 +16,7 @@ SECOND_ENGINE = "the test starts a Docker engine of its own"
 STAMPS = "Podman before 5.8 cuts the time stamps of lines to whole seconds"
 WORDS = "the test expects a text or value of Docker"
 
-_COMPUTE, _SERVICE = "tests/compute/test_docker", "tests/service/test_"
+_COMPUTE, _CONTRACT, _SERVICE = "tests/compute/test_docker", "tests/contracts/test_runtime.py::", "tests/service/test_"
 _PARTS, _NETWORKS, _MOUNTS = f"{_COMPUTE}_parts.py::", f"{_COMPUTE}_networks.py::", f"{_COMPUTE}_mounts.py::"
 _FAILED_START = f"{_COMPUTE}.py::test_a_failed_start_has_its_exit_code_and_the_engines_text"
 
@@ -56,6 +56,12 @@ ON_PODMAN: Mapping[str, str] = {
     f"{_MOUNTS}test_a_file_that_cannot_be_written_fails_the_start[members0]": (
         "Podman writes files into a container with a read-only root"
     ),
+    f"{_CONTRACT}test_an_engine_has_one_id": "Podman reports no ID",
+    f"{_CONTRACT}test_a_container_whose_network_was_removed_before_its_start": REFUSES_REMOVAL,
+    f"{_CONTRACT}test_a_running_container_survives_its_pause_container": REFUSES_REMOVAL,
+    f"{_CONTRACT}test_only_containers_that_run_are_measured": "Podman keeps the cgroup of a container that has ended",
+    f"{_CONTRACT}test_the_output_is_read_in_order": STAMPS,
+    f"{_CONTRACT}test_a_log_is_read_from_a_position": STAMPS,
     f"{_COMPUTE}_pull.py::": REGISTRY,
     f"{_COMPUTE}_parts_away.py::": SECOND_ENGINE,
 }

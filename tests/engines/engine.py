@@ -93,7 +93,7 @@ class EngineBuild(Struct, frozen=True, kw_only=True):
         if shutil.which(self.program, path=search_path):
             return
         if self.suite is None:
-            subprocess.run([APT, *PACKAGES[self.kind]], check=True)
+            subprocess.run([APT, *PACKAGES[self.kind], *COMMON], check=True)
             return
         if not shutil.which("debootstrap"):
             subprocess.run([APT, "debootstrap"], check=True)
