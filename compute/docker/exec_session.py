@@ -17,10 +17,10 @@ from docker.errors import APIError, NotFound
 
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.errors import CONFLICT, message_of
+from batchq.compute.docker.podman import is_not_running
 from batchq.errors import ContainerGone, ContainerRuntimeError, ExecRefused, RuntimeUnreachable
 from batchq.ports.exec_session import ExecCommand, ExecOutput, OutputStream, TerminalSize
 
-NOT_RUNNING = "container state improper"  # of Podman's error
 VARIABLE = "BATCHQ_EXEC"  # the environment variable with the id of a session
 #: Ends the processes of a session: SIGHUP, as of a terminal that is closed, then SIGKILL.
 END_PROCESSES = """signal() { for path in /proc/[0-9]*; do case "$(cat $path/environ 2>/dev/null | tr '\\0' '\\n')" in
@@ -61,8 +61,7 @@ def prepare_exec(client: Client, container_id: str, command: ExecCommand) -> Pre
     except NotFound as error:
         raise ContainerGone(message_of(error)) from error
     except APIError as error:
-        # It has ended, or is paused. Podman replies 500.
-        if error.status_code == CONFLICT or NOT_RUNNING in message_of(error):
+        if error.status_code == CONFLICT or is_not_running(message_of(error)):  # it has ended, or is paused
             raise ContainerGone(message_of(error)) from error
         raise
     return PreparedCommand(made["Id"], container_id, session, str(client.api_version))

@@ -11,6 +11,7 @@ ENGINE = "Podman Engine"  # the name of the first component in the reply to /ver
 # The prefixes of the errors of the functions that parse a create request.
 _INVALID_REQUEST = ("fill out specgen: ", "container create: running container create option: ")
 _DEPENDENTS = "has dependent containers which must be removed before it"
+_NOT_RUNNING = "can only create exec sessions on running containers"
 _NETWORK_EXISTS = "network already exists"
 _LOST_RECORD = re.compile(r'getting container from store "([0-9a-f]{64})": container not known')
 # At the end of the error of a failed start, where Docker sets `State.ExitCode`.
@@ -37,6 +38,11 @@ def network_exists(text: str) -> bool:
 def has_dependents(text: str) -> bool:
     """Whether a removal was refused because other containers use the container's namespaces; Docker removes it."""
     return _DEPENDENTS in text
+
+
+def is_not_running(text: str) -> bool:
+    """Whether a command was refused because the container does not run; Docker replies 409."""
+    return text.startswith(_NOT_RUNNING)
 
 
 def is_invalid_request(text: str) -> bool:

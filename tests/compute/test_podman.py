@@ -24,6 +24,7 @@ from batchq.compute.docker.create_request import (
     shared_network_name,
 )
 from batchq.compute.docker.errors import start_error
+from batchq.compute.docker.exec_session import prepare_exec
 from batchq.compute.docker.log_reader import open_log, parse_lines
 from batchq.compute.docker.network_placement import AttemptNetworks
 from batchq.compute.docker.policy import ServerPolicy
@@ -32,8 +33,9 @@ from batchq.doctor.server import all_findings
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
 from batchq.domain.container import Mount
-from batchq.errors import ImageMissing, NameTaken, RuntimeUnknown, StartImpossible, StartRefused
+from batchq.errors import ContainerGone, ImageMissing, NameTaken, RuntimeUnknown, StartImpossible, StartRefused
 from batchq.logs.capture import OVERLAP
+from batchq.ports.exec_session import ExecCommand
 from batchq.ports.runtime import ContainerState
 from batchq.settings import Privileged
 from batchq.system.clock import SystemClock
@@ -422,6 +424,16 @@ def test_the_mounts_of_an_existing_container_are_checked_where_podman_reports_th
 
     with pytest.raises(StartRefused, match="/home/other"):
         check_launch(container, policy, Network.SHARED, is_new=False, inspect=lambda: found)
+
+
+# Commands
+
+
+def test_no_command_is_prepared_in_a_container_that_has_ended(tmp_path):
+    refused = (500, {"message": "can only create exec sessions on running containers: container state improper"})
+
+    with podman(tmp_path, {f"POST /containers/{ID}/exec": [refused]}) as (client, _), pytest.raises(ContainerGone):
+        prepare_exec(client, ID, ExecCommand(command=("true",)))
 
 
 # Logs
