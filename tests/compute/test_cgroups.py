@@ -1,8 +1,9 @@
 """What containers use is read from the files of their cgroups: of version 1, of version 2, and of both (hybrid).
 
 - HYBRID_* was recorded on Linux 6.18 with Docker 20.10 and runc: the engine uses version 1, and a hierarchy of version
-  2 without controllers is mounted beside it, where each container has a cgroup too. Lines that are not read are left out.
-- V1_* are the same files of version 1 with other figures, and with I/O, which the kernel of the recording does not count.
+  2 without controllers is mounted beside it, where each container has a cgroup too. Lines without use are left out.
+- V1_* are the same files of version 1 with other figures, and with I/O, which the kernel of the recording does not
+  count.
 - V2_* was not recorded. Its files have the formats of the kernel's documentation (admin-guide/cgroup-v2.rst: cpu.stat,
   memory.stat, io.stat), with invented figures. Its paths are those of runc and crun with the drivers cgroupfs and
   systemd.

@@ -163,6 +163,16 @@ def test_an_installation_takes_at_most_70_megabytes_with_its_bytecode(installed)
     assert sum(sizes.values()) <= 70_000_000, sorted(sizes.items(), key=itemgetter(1))
 
 
+def test_make_install_takes_at_most_250_megabytes():
+    assert ".ci/venv $(PYTHON) kubernetes\n" in (ROOT / "Makefile").read_text()
+    names = dependencies(["batchq[kubernetes]"]) | {"pip", "setuptools"}
+
+    sizes = {name: size_of(name) for name in names}
+
+    assert {"aiohttp", "pyyaml"} < names
+    assert sum(sizes.values()) <= 250_000_000, sorted(sizes.items(), key=itemgetter(1))
+
+
 @pytest.mark.exhaustive
 def test_the_wheel_has_the_models_of_aws_with_their_license(installed):
     folder = installed / "batchq" / "api" / "operations" / "aws_models"
