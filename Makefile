@@ -18,7 +18,7 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench mutants soak simulate fuzz million format clean
+.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ demo: develop engine ## Serve, and run, cancel and terminate jobs through boto3;
 
 bench: develop engine ## Measure against the bare Docker SDK and others; ONLY=wire,stop,... of it. Half an hour.
 	$(BIN)/python -m tests.bench --only "$(ONLY)"
+
+dist: develop ## Build the wheel and the source distribution of the last commit into dist; the same bytes each time.
+	@.ci/dist
 
 faults-night: develop engine ## The server killed KILL_ROUNDS=400 times under load, on real Docker; half an hour.
 	KILL_ROUNDS=$(KILL_ROUNDS) $(BIN)/pytest -q -s tests/faults/test_kill_nine.py

@@ -14,6 +14,7 @@ from batchq.cli.output import DONE, print_error, write_line
 from batchq.errors import BatchqError, UsageError
 
 NAME = "batchq"
+NO_MANAGER = "Failed to initialize manager"  # of systemd-analyze, for example without XDG_RUNTIME_DIR
 MARK = "# Written by `batchq install-service`. `batchq uninstall-service` removes the file."
 
 _UNIT = """\
@@ -33,26 +34,13 @@ RestartSec=2
 KillMode=mixed
 TimeoutStopSec=60
 LimitNOFILE=65536
-{rights}
+{engine}{rights}
 [Install]
 WantedBy={target}
 """
-#: The server itself needs no rights: the container runtime does what needs them. /home and /tmp stay visible, because
-#: jobs may mount folders of them, which the server checks.
-_SYSTEM_RIGHTS = """\
-User=batchq
-Group=batchq
-SupplementaryGroups=docker
-StateDirectory=batchq batchq-checkpoints
-StateDirectoryMode=0700
+#: The server itself needs no rights: the container runtime does what needs them. A manager of a user can set these.
+_RIGHTS = """\
 NoNewPrivileges=yes
-CapabilityBoundingSet=
-ProtectSystem=full
-ProtectKernelTunables=yes
-ProtectKernelModules=yes
-ProtectKernelLogs=yes
-ProtectClock=yes
-ProtectHostname=yes
 RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
 RestrictNamespaces=yes
 RestrictRealtime=yes
@@ -61,6 +49,22 @@ LockPersonality=yes
 SystemCallArchitectures=native
 UMask=0077
 """
+#: Only the manager of the system can set these. /home and /tmp stay visible, because jobs may mount folders of them,
+#: which the server checks.
+_SYSTEM_RIGHTS = f"""\
+User=batchq
+Group=batchq
+SupplementaryGroups=docker
+StateDirectory=batchq batchq-checkpoints
+StateDirectoryMode=0700
+CapabilityBoundingSet=
+ProtectSystem=full
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+{_RIGHTS}"""
 _SOCKET = """\
 {mark}
 [Unit]
@@ -92,7 +96,8 @@ class ServiceFiles(Struct, frozen=True, kw_only=True):
 
     #: In the order in which they are written.
     files: dict[Path, str]
-    unit: Path
+    #: The service unit, and the socket unit if there is one.
+    units: tuple[Path, ...]
     #: The settings file. One that exists is kept.
     settings: Path
     #: The commands that start the service.
@@ -134,7 +139,7 @@ def _install(args: Namespace) -> int:
             continue
         _write(path, text)
         write_line(f"written {path}")
-    status = _verify(service.unit) if args.root == Path("/") else DONE
+    status = _verify(service.units) if args.root == Path("/") else DONE
     write_line("Start the service:")
     for line in service.commands:
         write_line(f"  {line}")
@@ -145,7 +150,7 @@ def _uninstall(args: Namespace) -> int:
     service = _files(args)
     found = [path for path in service.files if path != service.settings and path.exists()]
     if not found:
-        raise UsageError(f"no service is installed: {service.unit} does not exist")
+        raise UsageError(f"no service is installed: {service.units[0]} does not exist")
     for path in found:
         if not path.read_text(encoding="utf-8").startswith(MARK):
             raise UsageError(f"{path} was not written by batchq install-service: remove the file by hand")
@@ -169,10 +174,11 @@ def _files(args: Namespace) -> ServiceFiles:
     unit = units / f"{NAME}.service"
     text = _UNIT.format(
         mark=MARK,
-        after="" if args.user else "docker.service docker.socket",
+        after="" if args.user else "docker.service docker.socket podman.socket",
         command=_command(),
         settings=settings,
-        rights="" if args.user else _SYSTEM_RIGHTS,
+        engine=_engine_line(os.environ.get("DOCKER_HOST", "")),
+        rights=_RIGHTS if args.user else _SYSTEM_RIGHTS,
         target="default.target" if args.user else "multi-user.target",
     )
     files = {unit: text, settings: _SETTINGS.format(mark="# Settings of `batchq serve`.", data=data)}
@@ -192,10 +198,22 @@ def _files(args: Namespace) -> ServiceFiles:
         commands.insert(0, "systemd-sysusers")
     return ServiceFiles(
         files={root / path.relative_to("/"): content for path, content in files.items()},
-        unit=root / unit.relative_to("/"),
+        units=tuple(root / path.relative_to("/") for path in files if path.parent == units),
         settings=root / settings.relative_to("/"),
         commands=tuple(commands),
     )
+
+
+def _engine_line(address: str) -> str:
+    """The line of the unit that names the engine, because a service does not inherit DOCKER_HOST; empty: Docker's own.
+
+    Raises UsageError for an address that cannot be a line of a unit.
+    """
+    if not address:
+        return ""
+    if not address.isprintable() or any(character in address for character in " \"'\\"):
+        raise UsageError(f"DOCKER_HOST is not the address of an engine: {address!r}")
+    return f"Environment=DOCKER_HOST={address.replace('%', '%%')}\n"
 
 
 def _socket_unit(addresses: Sequence[str], *, is_system: bool) -> str:
@@ -222,22 +240,27 @@ def _write(path: Path, text: str) -> None:
         raise BatchqError(f"{path} cannot be written: {why.strerror}{hint}") from None
 
 
-def _verify(unit: Path) -> int:
-    """Check the unit with systemd's own tool, if the machine has the tool. Prints what is wrong."""
+def _verify(units: Sequence[Path]) -> int:
+    """Check the units with systemd's own tool, if the machine has the tool. Prints what is wrong."""
     tool = shutil.which("systemd-analyze")
     if tool is None:
         write_line("not checked: this machine has no systemd-analyze")
         return DONE
-    scope = ["--user"] if "user" in unit.parent.name else []
-    checked = subprocess.run(  # noqa: S603 - the tool's path is from PATH, the argument is ours
-        [tool, *scope, "verify", str(unit)],
+    scope = ["--user"] if units[0].parent.name == "user" else []
+    checked = subprocess.run(  # noqa: S603 - the tool's path is from PATH, the arguments are ours
+        [tool, *scope, "verify", *map(str, units)],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"LC_ALL": "C"},
     )
-    problems = [line for line in checked.stderr.splitlines() if unit.name in line]
+    if NO_MANAGER in checked.stderr:
+        write_line(f"not checked: systemd-analyze has no session of this user ({NO_MANAGER})")
+        return DONE
+    names = [unit.name for unit in units]
+    problems = [line for line in checked.stderr.splitlines() if any(name in line for name in names)]
     if problems:
         return print_error(f"systemd-analyze verify: {'; '.join(problems)}")
-    write_line(f"checked {unit} with systemd-analyze verify")
+    for unit in units:
+        write_line(f"checked {unit} with systemd-analyze verify")
     return DONE

@@ -48,6 +48,23 @@ UNAVAILABLE = {
     ),
     RuntimeFault.NOT_CONFIGURED: ("{0} does not lead to a cluster", "Correct the setting kubernetes."),
 }
+#: Beside UNAVAILABLE, if the address is that of a socket of Podman.
+UNAVAILABLE_PODMAN = {
+    RuntimeFault.ABSENT: (
+        "Install Podman and start its socket (systemctl start podman.socket, or systemctl --user start podman.socket "
+        "for a rootless one), or set DOCKER_HOST."
+    ),
+    RuntimeFault.FORBIDDEN: (
+        "Run batchq as the owner of the socket, or set DOCKER_HOST to the socket of your own Podman "
+        "(systemctl --user start podman.socket)."
+    ),
+    RuntimeFault.NOT_LISTENING: (
+        "Start Podman's socket (systemctl restart podman.socket, or systemctl --user restart podman.socket)."
+    ),
+    RuntimeFault.NOT_RESPONDING: (
+        "See its log; restart it (systemctl restart podman, or systemctl --user restart podman)."
+    ),
+}
 RIGHTS_PAGE = "docs/kubernetes.md has the roles"
 #: Without the right to list all pods batchq works, but does not know what other pods reserve.
 OPTIONAL_RIGHT = ("list", "pods", "")
@@ -108,6 +125,8 @@ def clock_findings(facts: Facts) -> Findings:
 
 def _unavailable(engine: UnavailableRuntime) -> Finding:
     message, advice = UNAVAILABLE[engine.fault]
+    if "podman" in engine.address:
+        advice = UNAVAILABLE_PODMAN.get(engine.fault, advice)
     return problem(ENGINE, f"{message.format(engine.address)}: {engine.error}; jobs wait", advice)
 
 
@@ -128,7 +147,7 @@ def _available(engine: RuntimeFacts) -> Findings:
         message = f"{name} cannot limit {', '.join(engine.missing_limits)}, so a job can use more than it requested"
         yield warning(ENGINE, message, "Enable these cgroup controllers on the kernel's command line.")
     if engine.disk is not None:
-        yield _engine_disk(f"the disk of {engine.data_root}", engine.disk)
+        yield _engine_disk(engine, engine.disk)
 
 
 def _cluster(cluster: ClusterFacts) -> Findings:
@@ -179,8 +198,11 @@ def _podman(engine: RuntimeFacts) -> Findings:
 
 
 def _oci_runtime(engine: RuntimeFacts) -> Findings:
-    """Recommend crun, which measured 1.2 to 1.4 times the containers a second of runc: docs/engines.md."""
-    if engine.default_runtime != SLOWER_RUNTIME:
+    """Recommend crun, which measured 1.2 to 1.4 times the containers a second of runc: docs/engines.md.
+
+    If the server or a compute environment selects crun, the operator knows it.
+    """
+    if engine.default_runtime != SLOWER_RUNTIME or FASTER_RUNTIME in engine.selected_runtimes:
         return
     message = "the OCI runtime is runc; with crun about a quarter more containers start in a second"
     select = "batchq serve --container-runtime crun"
@@ -203,9 +225,10 @@ def _live_restore(engine: RuntimeFacts) -> Findings:
         yield warning(ENGINE, message, advice)
 
 
-def _engine_disk(name: str, disk: DiskSpace) -> Finding:
-    message = f"{name} has {disk.free / 2**30:.1f} GiB free of {disk.size / 2**30:.0f}"
-    advice = "Remove unused images (docker image prune), or use a larger disk."
+def _engine_disk(engine: RuntimeFacts, disk: DiskSpace) -> Finding:
+    message = f"the disk of {engine.data_root} has {disk.free / 2**30:.1f} GiB free of {disk.size / 2**30:.0f}"
+    command = "podman" if engine.is_podman else "docker"
+    advice = f"Remove unused images ({command} image prune), or use a larger disk."
     if disk.free < ENGINE_DISK_PROBLEM:
         return problem(ENGINE, f"{message}: containers cannot be created", advice)
     return warning(ENGINE, message, advice) if disk.free < ENGINE_DISK_WARNING else ok(ENGINE, message)

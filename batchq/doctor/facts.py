@@ -60,6 +60,8 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     default_runtime: str = ""
     #: The OCI runtimes that a container can use.
     runtimes: tuple[str, ...] = ()
+    #: The OCI runtimes that `--container-runtime` and the tags of compute environments select.
+    selected_runtimes: frozenset[str] = frozenset()
     #: The engine's id; None if it has no permanent id.
     id: str | None = None
     version: str
@@ -135,6 +137,8 @@ class DatabaseFacts(Struct, frozen=True, kw_only=True):
     restored_at: datetime | None = None
     #: Containers without a known job that the operator left alone.
     spared: frozenset[Tag] = frozenset()
+    #: The OCI runtimes that the tags of compute environments select.
+    selected_runtimes: frozenset[str] = frozenset()
     #: Why the database could not be read completely; None if it was.
     read_error: str | None = None
     #: How many unreadable values a server has moved to the quarantine.

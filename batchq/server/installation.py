@@ -3,11 +3,14 @@
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from batchq import __version__
 from batchq.api.http.unix_socket import socket_facts
 from batchq.compute.docker import host
 from batchq.compute.kubernetes.examination import examine_cluster
-from batchq.doctor.facts import EngineFacts, Facts, RuntimeFacts, ServerFacts
+from batchq.doctor.facts import EngineFacts, Facts, RuntimeFacts, ServerFacts, StoreFacts, UnavailableRuntime
+from batchq.ports.clock import Clock
 from batchq.settings import Runtime, Settings
 from batchq.store import inspection
 from batchq.system.clock import SystemClock
@@ -23,8 +26,7 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     has_docker = settings.docker or runtimes.isdisjoint({Runtime.KUBERNETES, Runtime.SIMULATED})
     path = Path(server.url.removeprefix(UNIX)) if server.url.startswith(UNIX) else settings.socket
     store = inspection.examine_data(settings.data)
-    instance = store.database.instance if store.database is not None else None
-    engines: list[EngineFacts] = [host.examine_engine(instance, clock)] if has_docker else []
+    engines: list[EngineFacts] = [_docker(settings, store, clock)] if has_docker else []
     if settings.kubernetes is not None:
         engines.append(examine_cluster(settings.kubernetes, clock))
     containers = [each for engine in engines if isinstance(engine, RuntimeFacts) for each in engine.containers]
@@ -41,3 +43,15 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
         server=server,
         socket=None if path is None else socket_facts(path),
     )
+
+
+def _docker(settings: Settings, store: StoreFacts, clock: Clock) -> EngineFacts:
+    """The engine of DOCKER_HOST, with the OCI runtimes that the settings and the compute environments select."""
+    database = store.database
+    engine = host.examine_engine(database.instance if database is not None else None, clock)
+    if isinstance(engine, UnavailableRuntime):
+        return engine
+    selected = database.selected_runtimes if database is not None else frozenset[str]()
+    if settings.container_runtime is not None:
+        selected |= {settings.container_runtime}
+    return replace(engine, selected_runtimes=selected)

@@ -17,10 +17,11 @@ from batchq.accounts.files import ACCOUNTS_FILE, KEYS_FILE
 from batchq.audit import JOURNAL_FILE, Journal
 from batchq.doctor.facts import CheckpointFacts, DatabaseFacts, DiskSpace, FileFacts, StoreFacts
 from batchq.domain.access.audit import AuditQuery, PendingAudit, StoredAudit
+from batchq.domain.catalog import ComputeEnvironment, oci_runtime_of
 from batchq.domain.ids import JobId
 from batchq.domain.times import EPOCH
 from batchq.errors import BatchqError, StoreRefused
-from batchq.store import audit, integrity, job_reads, lock, quarantine, statements
+from batchq.store import audit, catalog, integrity, job_reads, lock, quarantine, statements
 from batchq.store.backup import WITH_SERVER, WITHOUT_SERVER, read_only_connection
 from batchq.store.database import NAME
 from batchq.system import private_file
@@ -102,9 +103,16 @@ def _database_facts(connection: Connection) -> DatabaseFacts:
             quarantined=quarantine.quarantined_count(connection),
             restored_at=restoration.at,
             spared=restoration.spared,
+            selected_runtimes=_selected_runtimes(connection),
         )
     except (BatchqError, ValueError) as fault:
         return replace(facts, read_error=_first_line(fault))
+
+
+def _selected_runtimes(connection: Connection) -> frozenset[str]:
+    """Raises StoreRefused for an unreadable compute environment."""
+    environments = catalog.resources(connection, ComputeEnvironment)
+    return frozenset(name for environment in environments if (name := oci_runtime_of(environment.tags)))
 
 
 def _newest(connection: Connection) -> datetime | None:

@@ -320,7 +320,7 @@ class Containers:
             return launch.spec.mounts, {}
         if self._root_dir is None:
             self._root_dir = Path(member(client.info(), "DockerRootDir", of=str))
-        policy = replace(self._policy, private=(*self._policy.private, self._root_dir))
+        policy = replace(self._policy, data_root=self._root_dir)
         return self._mounts.resolve(launch, policy, shares_files=self._shares_files())
 
     def _resolve_name_conflict(self, client: Client, launch: LaunchSpec, conflict: APIError) -> Created | None:

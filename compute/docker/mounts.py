@@ -23,7 +23,7 @@ from threading import Lock
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.compute.docker.engine_socket import check_socket, names_socket
+from batchq.compute.docker.engine_socket import check_socket, closed_data_roots, names_socket
 from batchq.compute.docker.errors import create_forbidden, create_refused
 from batchq.compute.docker.host_paths import (
     Descriptor,
@@ -47,7 +47,7 @@ DESCRIPTOR_PREFIX = "/proc/"  # the prefix of the device of a volume that is a d
 MAX_HOST_MOUNTS = 64  # host paths of a container
 MAX_FILES = 65_536  # a higher limit of file descriptors, or no limit, counts as this one
 _NUMBERS = count()
-FORBIDDEN_PATHS = tuple(map(Path, (*ENGINES, LINKED, *KERNEL, "/var/lib/docker")))
+FORBIDDEN_PATHS = tuple(map(Path, (*ENGINES, LINKED, *KERNEL)))
 # Each mount of proc is a file system of its own: it is found by its type, not by the position of /proc.
 KERNEL_FILESYSTEMS = frozenset(
     {"cgroup", "cgroup2", "debugfs", "devpts", "devtmpfs", "proc", "securityfs", "sysfs", "tracefs"}
@@ -267,7 +267,7 @@ def check_open_path(
         raise OSError(errno.EBUSY, "moved during the check")
     position = mount_table.position(at)
     seen = (FilesystemPosition(position.device, position.path.joinpath(*missing)), *mount_table.below(real))
-    for path in (*FORBIDDEN_PATHS, *policy.private):
+    for path in (*FORBIDDEN_PATHS, *policy.private, *closed_data_roots(policy, allowances)):
         forbidden = _position(path, mount_table)
         if forbidden is not None and any(forbidden.overlaps(position) for position in seen):
             raise _forbidden_path(given_path, path)
@@ -282,7 +282,7 @@ def check_path(given_path: str, real: Path, policy: ServerPolicy, allowances: Se
         raise create_forbidden(f"host path {given_path!r} is not below a path that this server permits")
     if not all(_is_below(real, map(Path, allowance.volumes), policy) for allowance in allowances):
         raise create_forbidden(f"host path {given_path!r} is not below a path that the accounts of the job permit")
-    for path in (*FORBIDDEN_PATHS, *policy.private):
+    for path in (*FORBIDDEN_PATHS, *policy.private, *closed_data_roots(policy, allowances)):
         forbidden = path.resolve()
         if real.is_relative_to(forbidden) or forbidden.is_relative_to(real):
             raise _forbidden_path(given_path, path)

@@ -26,6 +26,8 @@ class ServerPolicy(Struct, frozen=True, kw_only=True):
     oci_runtime: str | None = None
     #: Whether a container may mount the engine's socket, with which it controls the machine as root.
     engine_socket: bool = False
+    #: The engine's data root; None: unknown.
+    data_root: Path | None = None
     #: The path of the engine's socket; None: the engine is not reached by a unix socket.
     socket: Path | None = None
     #: The maximum number of processes and threads of a container: a quarter of Linux's lowest default of `pid_max`.

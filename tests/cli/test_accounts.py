@@ -127,6 +127,18 @@ def test_only_given_flags_change_settings_and_none_removes_one(group, batchq):
     assert taken["limits"] == text["limits"]
 
 
+def test_an_account_may_be_allowed_the_engine_socket_and_loses_it_again(group, batchq):
+    batchq("account", "set", "lab", "--engine-socket", "yes")
+    (lab,), (team,) = (described(batchq, "account", "show", name)["accounts"] for name in ("lab", "team"))
+    batchq("account", "set", "lab", "--engine-socket", "no")
+    (without,) = described(batchq, "account", "show", "lab")["accounts"]
+
+    assert lab["allowance"]["engineSocket"] is True
+    assert lab["allowance"]["volumes"] == ["/data"]
+    assert team["inEffect"]["allowance"]["engineSocket"] is True
+    assert without["allowance"]["engineSocket"] is False
+
+
 def test_the_root_account_has_limits(group, batchq):
     assert batchq("account", "set", "root", "--vcpus", "64").startswith("root: all queues")
 

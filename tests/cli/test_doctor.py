@@ -7,10 +7,19 @@ import pytest
 
 from batchq.cli.main import main
 from tests.service.waiting import reaches, register
+from tests.support.fake_engine import VERSION, ScriptedReplies
+from tests.support.fake_engine import engine as fake_engine
 from tests.support.kubernetes import kubeconfig
 from tests.support.service import BATCHQ, serving
 
 NO_SERVER = "http://127.0.0.1:9"  # the port of `discard`, at which no program listens
+RUNC_INFO = {
+    "ServerVersion": "28.5.2",
+    "DockerRootDir": "/var/lib/docker",
+    "LiveRestoreEnabled": True,
+    "DefaultRuntime": "runc",
+    "Runtimes": {"runc": {"path": "runc"}, "crun": {"path": "/usr/bin/crun"}},
+}
 
 
 @pytest.fixture
@@ -37,6 +46,17 @@ def test_docker_and_the_cluster_of_one_server_are_both_examined(no_engine, tmp_p
     docker, cluster = [line for line in capsys.readouterr().out.splitlines() if line.startswith("problem  engine:")]
     assert "none.sock does not exist" in docker
     assert "no process listens at http://127.0.0.1:9" in cluster
+
+
+@pytest.mark.parametrize(("selected", "recommended"), [(None, True), ("crun", False)])
+def test_crun_is_recommended_unless_the_settings_select_crun(selected, recommended, tmp_path, capsys, monkeypatch):
+    if selected:
+        monkeypatch.setenv("BATCHQ_CONTAINER_RUNTIME", selected)
+    with fake_engine(tmp_path, ScriptedReplies({"GET /info": [(200, RUNC_INFO)]}, version=VERSION)) as url:
+        monkeypatch.setenv("DOCKER_HOST", url)
+        main(["doctor", "--data", str(tmp_path / "none"), "--url", NO_SERVER])
+
+    assert ("--container-runtime crun" in capsys.readouterr().out) is recommended
 
 
 def test_the_findings_are_printed_as_json(no_engine, tmp_path, capsys):

@@ -18,7 +18,7 @@ from tests.support.images import file_system, label_of, shared_libraries
 NAME = "batchq-clients:latest"
 WHEELS = INSTALLED / "wheels"
 LABEL = "io.batchq.test.made-of"
-ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "sagemaker-training", "pip")
+ENGINES = ("snakemake", "snakemake-storage-plugin-s3", "sagemaker-training", "toil", "pip")
 TOOLS = tuple(map(Path, ("/bin/bash", "/usr/bin/env")))
 NAMES = Path("/etc/nsswitch.conf")  # without this file glibc asks the name server before it reads /etc/hosts
 NOT_NEEDED = re.compile(

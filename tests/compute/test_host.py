@@ -47,6 +47,17 @@ class Client:
     remembered = ""
 
 
+#: Recorded from Docker 20.10 on a machine with cgroups of version 1 and 2.
+V1_INFO = {"CgroupDriver": "cgroupfs", "CgroupVersion": "1", "KernelMemory": True, "OomKillDisable": True}
+#: Not recorded: the members of version 2 by the documentation of Docker's API 1.41, and its warnings left out.
+V2_INFO = {"CgroupDriver": "systemd", "CgroupVersion": "2", "KernelMemory": False, "OomKillDisable": False}
+
+
+@pytest.mark.parametrize(("info", "is_supported"), [(V1_INFO, True), (V2_INFO, False), ({}, True)])
+def test_swappiness_is_supported_except_by_cgroups_of_version_2(info, is_supported):
+    assert host.supports_swappiness(Client(**info)) is is_supported
+
+
 def made(at):
     return {"Id": "1", "Created": at.isoformat(), "State": {"Status": "created"}}
 

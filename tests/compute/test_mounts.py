@@ -236,6 +236,25 @@ def test_the_socket_of_the_engine_is_mounted_where_server_and_account_permit_it(
         open_one(mount(path), everything(private=(SOCKET,), socket=SOCKET), [ContainerPolicy(engine_socket=True)])
 
 
+@pytest.mark.parametrize("open_one", [mounts.open_mount, mounts.mount_by_name])
+def test_the_data_root_of_the_engine_is_mounted_only_where_its_socket_is_permitted(open_one, tmp_path):
+    """Toil mounts both. A job with the socket can mount the data root by it."""
+    root = tmp_path / "docker"
+    root.mkdir()
+
+    opened = open_one(
+        mount(root), everything(**PERMITS_SOCKET, data_root=root), [ContainerPolicy(engine_socket=True, volumes=("/",))]
+    )
+
+    assert opened.mount.host_path == str(root)
+    for policy, allowances in (
+        (everything(data_root=root), []),
+        (everything(**PERMITS_SOCKET, data_root=root), [ContainerPolicy(volumes=("/",))]),
+    ):
+        with pytest.raises(StartRefused, match="which no job may mount"):
+            open_one(mount(root), policy, allowances)
+
+
 def test_the_socket_of_a_remote_engine_is_not_mounted():
     refuses("/var/run/docker.sock", everything(engine_socket=True), "not reached by a unix socket")
 

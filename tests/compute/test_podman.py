@@ -29,6 +29,7 @@ from batchq.compute.docker.log_reader import open_log, parse_lines
 from batchq.compute.docker.network_placement import AttemptNetworks
 from batchq.compute.docker.policy import ServerPolicy
 from batchq.compute.docker.shared_networks import SharedNetworks
+from batchq.doctor.facts import DiskSpace, RuntimeFault, UnavailableRuntime
 from batchq.doctor.server import all_findings
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.catalog import Network
@@ -480,26 +481,36 @@ def test_the_doctor_examines_podman(tmp_path):
     assert (found.is_podman, found.version, found.default_runtime, found.runtimes) == (True, "4.3.1", "crun", ("crun",))
 
 
+RUNC = partial(engine_facts, default_runtime="runc", runtimes=("crun", "runc"))
 PODMAN = partial(engine_facts, is_podman=True, live_restore=False, default_runtime="crun")
 
 
+def absent(address):
+    return UnavailableRuntime(address=address, fault=RuntimeFault.ABSENT, error="No such file or directory")
+
+
 @pytest.mark.parametrize(
-    ("facts_of_engine", "present", "absent"),
+    ("facts_of_engine", "advised", "not_advised"),
     [
         (PODMAN(version="5.4.2"), "Podman 5.4.2 responds", "live-restore"),
         (PODMAN(version="4.3.1"), "Podman 4.3.1 is older than 5.0", "daemon.json"),
         (PODMAN(version="5.4.2", api="1.40"), "Install Podman 5.0", "Docker 20.10"),
         (PODMAN(version="5.4.2", default_runtime="runc"), "containers.conf", "daemon.json"),
         (engine_facts(default_runtime="runc"), "apt-get install crun", "Podman"),
-        (engine_facts(default_runtime="runc", runtimes=("crun", "runc")), "--container-runtime crun", "apt-get"),
+        (RUNC(), "--container-runtime crun", "apt-get"),
         (engine_facts(default_runtime="crun"), "Docker 24.0.7 responds", "--container-runtime"),
+        (RUNC(selected_runtimes=frozenset({"crun"})), "Docker 24.0.7 responds", "--container-runtime"),
+        (PODMAN(version="5.4.2", disk=DiskSpace(free=2**20, size=2**30)), "podman image prune", "docker image prune"),
+        (absent("unix:///run/podman/podman.sock"), "systemctl start podman.socket", "start docker"),
+        (absent("unix:///run/user/1000/podman/podman.sock"), "systemctl --user start podman.socket", "start docker"),
+        (absent("unix:///run/docker.sock"), "systemctl start docker", "podman"),
     ],
 )
-def test_the_doctor_names_the_engine_and_advises_accordingly(facts_of_engine, present, absent):
+def test_the_doctor_names_the_engine_and_advises_accordingly(facts_of_engine, advised, not_advised):
     text = "\n".join(f"{finding.message}. {finding.advice}" for finding in all_findings(facts(engine=facts_of_engine)))
 
-    assert present in text
-    assert absent not in text
+    assert advised in text
+    assert not_advised not in text
 
 
 @pytest.mark.parametrize(

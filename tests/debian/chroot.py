@@ -12,10 +12,10 @@ from pathlib import Path
 from shutil import copy, rmtree
 
 from tests.engines.engine import ROOTS, debian_mirror
+from tests.support.docker_api import engine_socket
 
 ROOT = ROOTS / "debian-bookworm"
 PACKAGES = "python3-venv,systemd"
-SOCKET = Path("/var/run/docker.sock")
 END = "-- end of the command --"
 #: Mounts the overlay at the folder $1 and enters it. Loopback is down in a new network namespace.
 ENTER = """\
@@ -59,7 +59,7 @@ class Debian:
         self._wheels = wheels
         words = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private"]
         self._shell = subprocess.Popen(
-            [*words, "bash", "-c", ENTER, "enter", str(folder), str(ROOT), str(SOCKET), str(wheels), python],
+            [*words, "bash", "-c", ENTER, "enter", str(folder), str(ROOT), str(engine_socket()), str(wheels), python],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

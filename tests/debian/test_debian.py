@@ -11,12 +11,13 @@ import sys
 
 import pytest
 
+from batchq.store.statements import newest_schema
 from tests.debian.chroot import debian, ensure_root
 from tests.debian.transcript import transcript
 from tests.docs.engine import example_engine
 from tests.house.rooms import ROOT
 from tests.house.test_wheel import built, sources_in, wheel_of
-from tests.image.build import WHEELS, ensure_wheels
+from tests.image.build import AWS_WHEELS, WHEELS, ensure_wheels
 
 PAGE = ROOT / "docs" / "operations.md"
 PART = re.compile(r"(?<=<!-- transcript -->\n\n).*?(?=\n<!-- /transcript -->)", re.DOTALL)
@@ -27,15 +28,27 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def wheels(tmp_path):
-    """The wheels of this version with its dependencies, and that of a later version."""
+    """The wheels of this version and of its dependencies, of a later version, and of the AWS CLI."""
     ensure_wheels()
+    ensure_wheels(AWS_WHEELS, "awscli")
     (tmp_path / "old").mkdir()
-    later = sources_in(tmp_path / "later")
+    return {
+        "old": [*WHEELS.glob("*.whl"), built(tmp_path / "old")],
+        "new": [wheel_of(later_sources(tmp_path / "later"), tmp_path)],
+        "aws": [*AWS_WHEELS.glob("*.whl")],
+    }
+
+
+def later_sources(folder):
+    """The sources with a later version and one more version of the schema."""
+    sources_in(folder)
     for file, before in (("pyproject.toml", 'version = "0.1.0"'), ("batchq/__init__.py", '__version__ = "0.1.0"')):
-        text = (later / file).read_text()
+        text = (folder / file).read_text()
         assert before in text
-        (later / file).write_text(text.replace("0.1.0", NEXT, 1))
-    return {"old": [*WHEELS.glob("*.whl"), built(tmp_path / "old")], "new": [wheel_of(later, tmp_path)]}
+        (folder / file).write_text(text.replace("0.1.0", NEXT, 1))
+    scripts = folder / "batchq" / "store" / "sql"
+    (scripts / f"{newest_schema() + 1:04}_later.sql").write_text("CREATE TABLE later (name TEXT PRIMARY KEY) STRICT;\n")
+    return folder
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("debootstrap"), reason="needs root and debootstrap")

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.debian.chroot import SOCKET, Debian
+from tests.debian.chroot import Debian
+from tests.docs.pages import examples
+from tests.house.rooms import ROOT
+from tests.support.docker_api import engine_socket
 
 #: The command of the unit, as its user.
 SERVE = (
@@ -17,12 +20,15 @@ SERVE = (
 #: A server in the background, and its first line.
 START = f"coproc server {{ exec {SERVE} 2>>/var/log/batchq.log; }}; read -r line <&${{server[0]}}; echo $line"
 STOP = "kill $server_PID && wait $server_PID"
+#: A command of README's example for the AWS CLI, with its indented lines.
+COMMAND = re.compile(r"^\S.*(?:\n .*)*", re.MULTILINE)
 VARIABLE = (
     (
         re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
         "5d1f6c1e-8f5c-4a41-9f0e-1f1f3c7c2a55",
     ),
     (re.compile(r"\d{8}T\d{6,12}Z"), "20261126T190000000000Z"),
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}"), "2026-11-26 19:00:00,000"),
     (re.compile(r"\d+ bytes"), "278528 bytes"),
     (re.compile(r"instance [0-9a-f]{8}"), "instance 6137a5c2"),
     (re.compile(r"(uid|UID|gid|GID) \d+"), r"\1 999"),
@@ -36,8 +42,16 @@ class Step(Struct, frozen=True):
     shown: str
     #: What runs; empty: the command that is printed.
     run: str = ""
-    #: The wheels that are published first: `old` or `new`.
+    #: The wheels that are published first: `old`, `new` or `aws`.
     publishes: str = ""
+
+
+def readme_steps() -> Sequence[Step]:
+    """The commands of README's example for the AWS CLI."""
+    (text,) = [
+        example.text for example in examples((ROOT / "README.md").read_text()) if "aws batch submit-job" in example.text
+    ]
+    return tuple(Step(command.replace("$PWD/.venv", "/opt/batchq")) for command in COMMAND.findall(text))
 
 
 STEPS: Sequence[tuple[str, Sequence[Step]]] = (
@@ -73,13 +87,29 @@ STEPS: Sequence[tuple[str, Sequence[Step]]] = (
         ),
     ),
     (
+        "Run a job with the AWS CLI",
+        (Step("/opt/batchq/bin/pip install --quiet awscli", publishes="aws"), *readme_steps()),
+    ),
+    (
         "Upgrade",
         (
             Step("/opt/batchq/bin/pip install --quiet --upgrade batchq", publishes="new"),
             Step("systemctl restart batchq.service", f"{STOP}; {START}"),
             Step("batchq --version"),
+            Step("journalctl --unit batchq --output cat --grep upgrade", "grep upgrade /var/log/batchq.log"),
+            Step("ls /var/lib/batchq/batchq.db.*"),
             Step("batchq wait lasting", "batchq wait lasting >/dev/null 2>&1"),
             Step("batchq logs lasting"),
+        ),
+    ),
+    (
+        "The older version refuses the upgraded data",
+        (
+            Step("systemctl stop batchq.service", STOP),
+            Step("/opt/batchq/bin/pip install --quiet batchq==0.1.0"),
+            Step("runuser -u batchq -- batchq serve --settings /etc/batchq/server.toml", f"{SERVE} 2>&1 || true"),
+            Step("/opt/batchq/bin/pip install --quiet --upgrade batchq"),
+            Step("systemctl start batchq.service", START),
         ),
     ),
     (
@@ -109,7 +139,7 @@ def transcript(shell: Debian, wheels: dict[str, Sequence[Path]]) -> str:
     """Run all steps and return them with their output, as blocks of Markdown."""
     shell.run("cd /root")
     # In the packages of an engine the group of the socket is `docker`.
-    shell.run(f"groupadd --gid {SOCKET.stat().st_gid} docker")
+    shell.run(f"groupadd --gid {engine_socket().stat().st_gid} docker")
     return "\n\n".join(_part(shell, title, steps, wheels) for title, steps in STEPS) + "\n"
 
 

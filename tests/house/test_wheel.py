@@ -16,6 +16,9 @@ from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
 from tests.support.installed_size import dependencies, file_bytes, size_of
 
+#: The unit of `batchq install-service` names a page of it.
+REPOSITORY = "https://github.com/batchq/batchq"
+VARIABLES = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
 PROGRAM = """
 import api, compute, batchq, batchq.api.serving.app, batchq.compute.docker.runtime
 print(api.__file__, compute.__file__, batchq.__file__)
@@ -55,22 +58,35 @@ def sources_in(source):
     """A copy of the sources in a new folder, from which a wheel can be built."""
     for name in ("batchq", "compute", "api", "packaging"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    # Clones of users with another umask have other modes.
+    run("chmod", "-R", "u=rwX,go=rX", str(source))
     return source
 
 
 def wheel_of(source, folder):
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
-    variables = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
-    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source), env=variables)
+    run(sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(source), env=VARIABLES)
     (wheel,) = folder.glob("batchq-*.whl")
     return wheel
+
+
+def sdist_of(source, folder):
+    run(sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", folder, source, env=VARIABLES)
+    (archive,) = folder.glob("batchq-*.tar.gz")
+    return archive
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdist")
+    return sdist_of(sources_in(folder / "source"), folder)
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +116,7 @@ def test_two_builds_of_the_same_sources_are_equal(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
-    program = "import setuptools.build_meta as backend; backend.build_sdist('.')"
-    source = shutil.copytree(wheel.parent / "source", tmp_path / "source", symlinks=True)
-    run(sys.executable, "-c", program, cwd=source)
-    (archive,) = source.glob("batchq-*.tar.gz")
-
+def test_the_source_distribution_builds_the_same_wheel(wheel, archive, tmp_path):
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
 
@@ -113,14 +124,29 @@ def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
 
 
 @pytest.mark.exhaustive
-def test_the_metadata_name_the_license_the_types_and_the_command(installed):
+def test_two_source_distributions_of_files_with_other_times_and_modes_are_equal(archive, tmp_path):
+    source = sources_in(tmp_path / "source")
+    for path in source.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            path.chmod(0o664)
+            os.utime(path, (1, 1))
+
+    assert sdist_of(source, tmp_path).read_bytes() == archive.read_bytes()
+
+
+@pytest.mark.exhaustive
+def test_the_metadata_name_the_license_the_authors_the_pages_the_types_and_the_command(installed):
     (metadata,) = installed.glob("*.dist-info/METADATA")
     (commands,) = installed.glob("*.dist-info/entry_points.txt")
 
-    described = metadata.read_text()
+    described = message_from_string(metadata.read_text())
+    pages = dict(line.split(", ") for line in described.get_all("Project-URL"))
 
-    assert "License-Expression: MIT AND Apache-2.0" in described
-    assert "Classifier: Typing :: Typed" in described
+    assert described["License-Expression"] == "MIT AND Apache-2.0"
+    assert described["Author"] == "The batchq authors"
+    assert pages.keys() == {"Homepage", "Documentation", "Changelog", "Issues"}
+    assert {url for url in pages.values() if not f"{url}/".startswith(f"{REPOSITORY}/")} == set()
+    assert "Typing :: Typed" in described.get_all("Classifier")
     assert (installed / "batchq" / "py.typed").exists()
     assert "batchq = batchq.cli.main:main" in commands.read_text()
 
@@ -135,6 +161,16 @@ def test_an_installation_takes_at_most_70_megabytes_with_its_bytecode(installed)
 
     assert min(sizes.values()) > 0
     assert sum(sizes.values()) <= 70_000_000, sorted(sizes.items(), key=itemgetter(1))
+
+
+def test_make_install_takes_at_most_250_megabytes():
+    assert ".ci/venv $(PYTHON) kubernetes\n" in (ROOT / "Makefile").read_text()
+    names = dependencies(["batchq[kubernetes]"]) | {"pip", "setuptools"}
+
+    sizes = {name: size_of(name) for name in names}
+
+    assert {"aiohttp", "pyyaml"} < names
+    assert sum(sizes.values()) <= 250_000_000, sorted(sizes.items(), key=itemgetter(1))
 
 
 @pytest.mark.exhaustive

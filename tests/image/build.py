@@ -22,6 +22,8 @@ from tests.support.installed_size import dependencies
 PACKAGING = ROOT / "packaging"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 WHEELS = ROOT / ".venv" / "wheels"
+#: Of the AWS CLI, version 1.
+AWS_WHEELS = ROOT / ".venv" / "aws-wheels"
 BASE, NAME = "batchq-python:latest", "batchq-server:test"
 LABEL = "io.batchq.test.content"
 PYTHON = Path(sys._base_executable).resolve()
@@ -54,16 +56,16 @@ def modules_of_dependencies() -> Iterator[Path]:
         yield from (Path(path.locate()) for path in files(name) or ())
 
 
-def ensure_wheels() -> None:
-    """Download the wheels of the dependencies at the pinned versions, unless this was done for these pins."""
+def ensure_wheels(folder: Path = WHEELS, package: str = f"{ROOT}[kubernetes]") -> None:
+    """Download the wheels of what the package needs at the pinned versions, unless this was done for these pins."""
     pins = hashlib.sha256(CONSTRAINTS.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    stamp = WHEELS / pins
+    stamp = folder / pins
     if not stamp.exists():
-        shutil.rmtree(WHEELS, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         pip = [sys.executable, "-m", "pip", "download", "-qq", "--disable-pip-version-check"]
-        pip += ["--dest", str(WHEELS), "--constraint", str(CONSTRAINTS), f"{ROOT}[kubernetes]"]
+        pip += ["--dest", str(folder), "--constraint", str(CONSTRAINTS), package]
         subprocess.run([str(ROOT / ".ci" / "again"), *pip], check=True)
-        for archive in WHEELS.glob("batchq-*"):
+        for archive in folder.glob("batchq-*"):
             archive.unlink()
         stamp.touch()
 

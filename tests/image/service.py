@@ -10,10 +10,10 @@ import docker
 import requests
 
 from tests.image.build import NAME
+from tests.support.docker_api import engine_socket
 from tests.support.service import Service
 
 USER = 10001
-SOCKET = Path("/var/run/docker.sock")
 
 
 class ImageService(Service):
@@ -27,7 +27,7 @@ class ImageService(Service):
             words,
             log=self.log,
             # At the path of the host, because the engine mounts the checkpoints of jobs from there.
-            volumes={str(path): {"bind": str(path)} for path in (SOCKET, folder)},
+            volumes={str(path): {"bind": str(path)} for path in (engine_socket(), folder)},
         )
 
 
@@ -43,8 +43,12 @@ class ContainerProcess:
             detach=True,
             init=True,
             network_mode="host",
-            group_add=[str(SOCKET.stat().st_gid)],
-            environment={"BATCHQ_HOST": "127.0.0.1", "BATCHQ_AUTH": "none"},
+            group_add=[str(engine_socket().stat().st_gid)],
+            environment={
+                "BATCHQ_HOST": "127.0.0.1",
+                "BATCHQ_AUTH": "none",
+                "DOCKER_HOST": f"unix://{engine_socket()}",
+            },
             volumes=volumes,
         )
         self.pid = self._engine.api.inspect_container(self._container.id)["State"]["Pid"]

@@ -12,9 +12,10 @@ import pytest
 
 from tests.house.test_wheel import built
 from tests.image.build import PACKAGING, build_image
-from tests.image.service import SOCKET, USER
+from tests.image.service import USER
 from tests.service.test_monitoring import program
 from tests.service.waiting import until
+from tests.support.docker_api import engine_socket
 from tests.support.images import file_system, shared_libraries
 from tests.support.service import reserved
 
@@ -52,7 +53,9 @@ def compose(images, tmp_path):
     os.chown(folder, USER, USER)
     with reserved() as first, reserved() as second:
         ports = {"BATCHQ_PORT": first.getsockname()[1], "PROMETHEUS_PORT": second.getsockname()[1]}
-    own = {"BATCHQ_DIR": folder, "METRICS_TOKEN": token, "DOCKER_GID": SOCKET.stat().st_gid, **ports}
+    socket = engine_socket()
+    engine = {"DOCKER_SOCKET": socket, "DOCKER_GID": socket.stat().st_gid}
+    own = {"BATCHQ_DIR": folder, "METRICS_TOKEN": token, **engine, **ports}
     variables = os.environ | images | {name: str(value) for name, value in own.items()}
 
     def run(*words, must_succeed=True):

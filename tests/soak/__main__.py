@@ -5,8 +5,14 @@
 
 The engine is a second one, with live-restore; the machine's engine is not affected. Finished jobs and their logs are
 kept for 15 minutes, the least that batchq permits, so sizes must be flat from then on. The exit status is 1 if a job
-was lost or ended otherwise than its kind must, if a line of output is missing, if a container remains, or if memory or
-open files grow. The same holds for jobs during which the engine restarted, except attempts in their start (load.py).
+was lost or ended otherwise than its kind must, if a line of output is missing, if a container remains, or if memory,
+open files, the database or the logs grow. The same holds for jobs during which the engine restarted, except attempts in
+their start (load.py).
+
+A size grows if its mean in the last quarter of the run exceeds 1.2 times its mean in the second quarter by more than 20
+MiB of memory, 10 files, 2 MiB of database or 200 MiB of logs. These allow for what is removed late: retention works in
+steps, and the writers of one minute store 49 MiB. The database and the logs are compared only if the second quarter
+begins after the 15 minutes, so in runs of an hour or more.
 """
 
 import argparse
@@ -31,8 +37,8 @@ MINUTE = 60.0
 WRITER_RUNS = 30.0  # seconds after a full minute, when the writer of that minute runs: then the engine is restarted
 MIB = 2**20
 LAST_JOBS = 300.0  # seconds for the end of the last jobs
-RETENTION_DAYS = "0.0105"  # 15 minutes
-GROWTH, MORE_MIB, MORE_FILES = 1.2, 20, 10  # what the last quarter may have beyond the second one
+RETENTION_DAYS, RETENTION_MINUTES = "0.0105", 15
+GROWTH = 1.2  # the last quarter may have this many times the size of the second one, and `more` of COMPARED
 COLUMNS = (
     *("minute", "submitted", "ended", "outstanding", "engine restarts"),
     *("RSS, MiB", "open files", "database, MiB", "logs, MiB", "load"),
@@ -122,21 +128,39 @@ def finish(server: JobServer, load: Load) -> Sequence[str]:
     return [*load.wrong, *late, *(f"the event loop was blocked: {call}" for call in server.service.blocked_by())]
 
 
+class Size(Struct, frozen=True):
+    """A column that must be flat."""
+
+    name: str
+    field: str
+    #: What the last quarter may have beyond GROWTH, in the unit of the column.
+    more: float
+    #: Whether finished jobs fill it until the retention removes them.
+    is_stored: bool = False
+
+
+COMPARED = (
+    Size("RSS, MiB", "rss", 20),
+    Size("open files", "files", 10),
+    Size("database, MiB", "database", 2, is_stored=True),
+    Size("logs, MiB", "logs", 200, is_stored=True),
+)
+
+
 def growth(samples: Sequence[Sample]) -> Sequence[str]:
     """What grows: the last quarter of the time is compared with the second one, when the caches are full."""
     quarter = len(samples) // 4
     if not quarter:
         return ()
     second, last = samples[quarter : 2 * quarter], samples[-quarter:]
-    compared = (("RSS, MiB", "rss", MORE_MIB), ("open files", "files", MORE_FILES))
+    compared = [size for size in COMPARED if not size.is_stored or second[0].minute >= RETENTION_MINUTES]
     means = (
-        (name, *(mean(getattr(sample, of) for sample in part) for part in (second, last)), more)
-        for name, of, more in compared
+        (size, *(mean(getattr(sample, size.field) for sample in part) for part in (second, last))) for size in compared
     )
     return [
-        f"{name} grew from {before:.0f} to {after:.0f}"
-        for name, before, after, more in means
-        if after > GROWTH * before + more
+        f"{size.name} grew from {before:.0f} to {after:.0f}"
+        for size, before, after in means
+        if after > GROWTH * before + size.more
     ]
 
 

@@ -7,13 +7,14 @@ from datetime import timedelta
 
 import pytest
 
+from batchq.domain.catalog import RUNTIME_TAG
 from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
 from batchq.ports.jobs import Changes, Restoration
 from batchq.store import inspection, statements
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
-from tests.support.builders import NOON, job, job_id
+from tests.support.builders import NOON, environment, job, job_id
 
 
 def everything_in(folder):
@@ -49,6 +50,15 @@ async def test_the_inspection_of_unused_data_changes_nothing(at_rest):
     assert (facts.locked, facts.refusal, facts.schema) == (False, None, statements.newest_schema())
     assert [other_job.id for other_job in facts.database.active] == [job_id(1)]
     assert facts.database.newest_created_at == NOON + timedelta(hours=1)
+
+
+async def test_the_oci_runtimes_of_compute_environments_are_reported(tmp_path):
+    store = await SqliteStore.open(tmp_path)
+    await store.put_resource(environment("usual"), caller=None)
+    await store.put_resource(environment("fast", tags=((RUNTIME_TAG, "crun"),)), caller=None)
+    await store.close()
+
+    assert inspection.examine_data(tmp_path).database.selected_runtimes == {"crun"}
 
 
 async def test_data_in_use_is_reported_with_the_pid_of_its_server(tmp_path):
