@@ -91,6 +91,13 @@ def run_show(args: Namespace) -> int:
     return 0
 
 
+def detail_lines(url: str, job_id: str, present: datetime) -> list[str]:
+    """The details of a job as `show` prints them on a terminal, one a line. Unescaped. Raises the errors of `call`."""
+    job = _explained(url, fetch_job(url, job_id, "", answer=job_details.JobResponse).job)
+    fields = fields_of_job(job, present, in_terminal=True)
+    return [f"{state_of(job)}  {age(job, present)}", *(f"{name:<18} {value}" for name, value in fields)]
+
+
 def _explained(url: str, job: job_details.JobDetails) -> job_details.JobDetails:
     """The job with its explanation, if the server has one for it."""
     try:

@@ -9,23 +9,21 @@ from msgspec.structs import replace
 
 from batchq.cli.activity import ActivityReader, load_lines
 from batchq.cli.http_client import Document, call
+from batchq.cli.job_detail import detail_lines
 from batchq.cli.job_selection import Filters
 from batchq.cli.machines import MIB, fetch_first_machines, machine_lines, usage_bar
 from batchq.cli.progress import group_progress, summary_line
-from batchq.cli.quantities import format_duration, local_time
+from batchq.cli.quantities import format_duration, local_time, now
 from batchq.cli.server_requests import (
     fetch_explanation,
     fetch_groups,
-    fetch_job,
     fetch_jobs,
     fetch_log_lines,
     fetch_overview,
 )
-from batchq.cli.tables import json_of
 from batchq.domain.enums import ACTIVE, QUEUED, State, Status, in_order
 from batchq.ports.responses import server
 from batchq.ports.responses.groups import GroupRow
-from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.jobs import JobRow
 from batchq.ports.responses.machines import MachinesResponse
 
@@ -94,8 +92,7 @@ class TopServer:
         if what == "log":
             lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES).lines
             return [line.message for line in lines] or ["The job has written nothing yet."]
-        job = json_of(fetch_job(self.url, job_id, "", answer=JobResponse).job)
-        return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
+        return detail_lines(self.url, job_id, now())
 
     def stop(self, operation: str, job_id: str, reason: str) -> None:
         """Cancel or terminate one job."""
