@@ -16,7 +16,7 @@ from batchq.cli.quantities import elapsed, format_duration, local_time, now
 from batchq.cli.server_requests import fetch_caller, fetch_explanation, fetch_groups, fetch_jobs, fetch_server_time
 from batchq.cli.tables import Column, print_json, print_list, prints_json, text_column
 from batchq.domain.access.accounts import AccountName, Owner, UserName
-from batchq.domain.enums import FINISHED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status, in_order
 from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
 from batchq.domain.wording import bytes_words, counted, seconds_words
 from batchq.errors import NotFound, UsageError
@@ -177,6 +177,14 @@ def _run_time(job: JobRow) -> str:
     if started is None or (job.status in FINISHED and stopped is None):
         return ""
     return format_duration((stopped or now()) - started)
+
+
+def sentence_of_group(url: str, group_id: str) -> str:
+    """Why the first waiting job of a group waits or, without one, why its newest job has its status."""
+    filters: dict[str, object] = {"groups": [group_id]}
+    waiting = fetch_jobs(url, filters | {"jobStatuses": list(in_order(QUEUED))}, limit=MAX_SHOWN).jobs
+    jobs = waiting[-1:] or fetch_jobs(url, filters, limit=1).jobs
+    return fetch_explanation(url, jobs[0].job_id).sentence if jobs else "it has no job"
 
 
 def explain_group(args: Namespace, url: str, group_id: str) -> int:

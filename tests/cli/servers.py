@@ -71,7 +71,7 @@ class ScriptedServer:
 
 
 class NativeServer(ScriptedServer):
-    """Answers listjobs by the filters `idPrefix`, `jobNames` and `jobStatuses` alone, `page_size` rows a page."""
+    """Answers listjobs by `idPrefix`, `jobNames`, `jobStatuses` and `parentId` alone, `page_size` rows a page."""
 
     def __init__(self):
         super().__init__()
@@ -122,6 +122,7 @@ class NativeServer(ScriptedServer):
             other_job["jobId"].startswith(content.get("idPrefix", ""))
             and ("jobNames" not in content or other_job["jobName"] in content["jobNames"])
             and ("jobStatuses" not in content or other_job["status"] in content["jobStatuses"])
+            and ("parentId" not in content or other_job.get("parentId") == content["parentId"])
         )
 
 
