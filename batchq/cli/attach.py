@@ -31,12 +31,20 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_job, fetch_log_lines, stream_stops
+from batchq.cli.server_requests import (
+    fetch_cost,
+    fetch_described,
+    fetch_explanation,
+    fetch_job,
+    fetch_log_lines,
+    stream_stops,
+)
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.records import GetJobLogResponse
 from batchq.ports.responses.stops import JobLine
@@ -162,13 +170,14 @@ class JobFollower:
         except Invalid:  # the server has no explanation of this job
             return ""
 
-    def use(self) -> tuple[str, ...]:
-        """What the latest attempt used, in words; empty if that was not measured."""
+    def use_and_cost(self) -> tuple[tuple[str, ...], CostResponse | None]:
+        """What the latest attempt used, in words; empty if that was not measured; and what the job cost."""
         try:
-            found = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
+            job = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse)).job
         except Invalid:  # the job was removed
-            return ()
-        return use_of_row(found.job)
+            return (), None
+        is_array = job.array_size is not None
+        return use_of_row(job), fetch_cost(self._url, self.job_id) if is_array else job.cost
 
     def _call(self, request: Callable[[], Result]) -> Result:
         """The result of the request, which is repeated until the server answers."""
@@ -235,7 +244,8 @@ def _log_source(job: JobDetail) -> str:
 def _follow(follower: JobFollower) -> int:
     job = follower.follow()
     sentence = "" if job.status is Status.SUCCEEDED else follower.sentence()
-    end = end_of(job, sentence=sentence, use=follower.use())
+    use, cost = follower.use_and_cost()
+    end = end_of(job, sentence=sentence, use=use, cost=cost)
     print_notice(outcome_line(end))
     if job.status is Status.FAILED:
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")

@@ -25,6 +25,7 @@ from batchq.ports.responses import (
 from batchq.ports.responses.job_details import JobResponse
 
 AT = 1_795_000_000_000  # milliseconds
+COST = {"currency": "EUR", "total": 3.42, "gpu": 3.1, "compute": 0.3, "storage": 0.02, "estimatedSavings": None}
 JOB = r"/v1/batchq/jobs/[^/]+"
 #: The type of each response, by its path.
 TYPES = {
