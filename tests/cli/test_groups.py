@@ -178,6 +178,17 @@ async def test_the_name_of_a_group_prints_the_output_of_its_jobs(batchq):
     assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
 
 
+async def test_the_name_of_a_group_selects_its_events(console, batchq):
+    await batchq("submit", "busybox", "--name", "other", *FAST)
+    _, ids, _ = await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
+
+    status, lines, _ = await batchq("events", "fit")
+
+    events = [json.loads(line) for line in lines]
+    assert (status, {event["jobId"] for event in events}) == (0, set(ids))
+    assert [event["groupEnd"]["succeeded"] for event in events if "groupEnd" in event] == [2]
+
+
 @pytest.mark.parametrize(("command", "first"), [("cancel", "RUNNING"), ("terminate", "FAILED")])
 async def test_the_name_of_a_group_stops_its_jobs(console, batchq, command, first):
     words = ("--name", "fit", *LASTS, "--each", "seed=1..3", "--max-running", "1", "--jobs", "1")
