@@ -179,6 +179,14 @@ class JobFollower:
         is_array = job.array_size is not None
         return use_of_row(job), fetch_cost(self._url, self.job_id) if is_array else job.cost
 
+    def _stopped_children(self) -> int:
+        """How many children of the array were cancelled or terminated, which DescribeJobs does not tell."""
+        try:
+            found = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
+        except Invalid:  # the job was removed
+            return 0
+        return found.job.stopped_children
+
     def _call(self, request: Callable[[], Result]) -> Result:
         """The result of the request, which is repeated until the server answers."""
 
@@ -227,8 +235,8 @@ class JobFollower:
     def _waiting_text(self, job: JobDetail) -> str:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if job.array_properties.size is not None:
-            array = job.array_properties
-            return self._meter.line(children_progress(job.job_name, array.size or 0, array.status_summary))
+            size, summary = job.array_properties.size or 0, job.array_properties.status_summary
+            return self._meter.line(children_progress(job.job_name, size, summary, stopped=self._stopped_children()))
         if job.status is Status.RUNNING:
             return f"running for {waited}"
         reason = self.sentence() or job.status_reason

@@ -193,16 +193,19 @@ def explain_group(args: Namespace, url: str, group_id: str) -> int:
     filters: dict[str, object] = {"groups": [group_id]}
     failed = fetch_jobs(url, filters | {"jobStatuses": ["FAILED"]}, limit=MAX_SHOWN).jobs
     reasons = Counter(reason_of_row(job) for job in failed)
+    left_out = max(0, group.status_summary.get(Status.FAILED, 0) - len(failed))
     waiting = fetch_jobs(url, filters | {"jobStatuses": ["SUBMITTED", "PENDING", "RUNNABLE"]}, limit=MAX_SHOWN).jobs
     first = waiting[-1] if waiting else None
     sentence = "" if first is None else fetch_explanation(url, first.job_id).sentence
     if prints_json(args):
-        document = {"group": group, "reasons": dict(reasons)}
+        document = {"group": group, "reasons": dict(reasons), "uncounted": left_out}
         print_json(args, document | ({"first": first, "sentence": sentence} if first else {}))
         return DONE
     write_line(summary_line(group_progress(group)), flush=False)
     for reason, count in reasons.most_common():
         write_line(f"{count} FAILED: {reason}", flush=False)
+    if left_out:
+        write_line(f"{left_out} more FAILED: only the newest {MAX_SHOWN} are counted by reason", flush=False)
     if first is not None:
         write_line(f"{first.job_name} waits: {sentence}", flush=False)
     return DONE

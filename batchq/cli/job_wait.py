@@ -190,9 +190,15 @@ def _progress(rows: Sequence[JobRow], meter: ProgressMeter) -> str:
     counts = sum((_children_of(row) or Counter({row.status: 1}) for row in rows), Counter[str]())
     failed = [row for row in rows if row.status is Status.FAILED or _children_of(row)["FAILED"]]
     statuses = {status: counts[status] for status in Status}
+    size, stopped = counts.total() - counts[NOT_CREATED], sum(map(_stopped_of, rows))
     name = rows[0].job_name if len(rows) == 1 else f"{len(rows)} jobs"
     last = f"; {failed[-1].job_name} FAILED" if failed and len(rows) > 1 else ""
-    return f"{meter.line(children_progress(name, counts.total() - counts[NOT_CREATED], statuses))}{last}"
+    return f"{meter.line(children_progress(name, size, statuses, stopped=stopped))}{last}"
+
+
+def _stopped_of(row: JobRow) -> int:
+    """How many jobs of the row were cancelled or terminated: children of an array, or the job itself."""
+    return row.stopped_children if _children_of(row) else int(row.status is Status.FAILED and row.stopped_by_user)
 
 
 def _children_of(row: JobRow) -> Counter[str]:

@@ -274,6 +274,8 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_index: int | None = None
     #: How many of the spawned children have each status.
     counts: StatusCounts = ()
+    #: How many of the FAILED children were cancelled or terminated.
+    stopped: int = 0
     #: When `counts` last changed.
     counted_at: datetime | None = None
     #: When the array was first cancelled or terminated; None: never. No child starts after that.
