@@ -9,7 +9,7 @@ from batchq.cli.groups import fetch_group, sentence_of_group
 from batchq.cli.http_client import TIMEOUT, Patience, url_of
 from batchq.cli.job_handles import Several
 from batchq.cli.job_selection import MAX_IDS, Filters, add_selection_flags, ids_of_selection, selection_of
-from batchq.cli.log_merge import MAX_FOLLOWED, Log, LogFollower, merged_lines
+from batchq.cli.log_merge import MAX_FOLLOWED, FollowedLogs, Log, merged_lines
 from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_explanation, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
@@ -141,7 +141,7 @@ class _SeveralLogs:
         follows = self._args.follow
         self._print_merged(self._new_logs(past if follows else [*self._jobs, *past, *active]))
         if follows:
-            follower = LogFollower(self._new_logs([*self._jobs, *active]), self._read, self._look)
+            follower = FollowedLogs(self._new_logs([*self._jobs, *active]), self._read, self._look)
             for log, lines in follower.pages():
                 _print(self._args, log, lines)
 

@@ -55,7 +55,7 @@ def merged_lines(logs: Iterable[Log], read: ReadPages) -> Iterator[tuple[Log, Lo
             heappush(upcoming, (following.at, number, following))
 
 
-class LogFollower:
+class FollowedLogs:
     """Follows several logs, at most MAX_FOLLOWED at a time, each in a thread of its own."""
 
     def __init__(self, logs: Sequence[Log], read: ReadPages, look: Callable[[], tuple[Sequence[Log], bool]]) -> None:
