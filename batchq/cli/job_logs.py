@@ -24,6 +24,7 @@ from batchq.system.escapes import escape, split_colours
 LONG_POLL = 20  # seconds that the server waits for further lines
 PAGE_SIZE = 10_000  # lines of one response
 INCOMPLETE = "the log of {job} may be incomplete: the container engine has not delivered its last output in time"
+MAX_DELAY = 10_000  # milliseconds between the end of a container and the request that finds the job ended
 PREFIX_STYLES = ("cyan", "magenta", "yellow", "green", "blue")
 
 
@@ -135,10 +136,11 @@ class _SeveralLogs:
 
     def print(self) -> None:
         """Print what the logs have, merged by time; with `--follow` then what jobs write that run or start later."""
+        follows = self._args.follow
+        self._looked_at = fetch_server_time(self._url) if follows else 0
         active, past = self._members(ACTIVE), self._members(FINISHED)
         if not (active or past or self._jobs):
             self._report_no_output()
-        follows = self._args.follow
         self._print_merged(self._new_logs(past if follows else [*self._jobs, *past, *active]))
         if follows:
             follower = FollowedLogs(self._new_logs([*self._jobs, *active]), self._read, self._look)
@@ -181,7 +183,7 @@ class _SeveralLogs:
             return (), False
         since, self._looked_at = self._looked_at, self._patience.call(lambda: fetch_server_time(self._url))
         unfinished = [parent for parent in self._parents if self._patience.call(lambda: self._is_unfinished(parent))]  # noqa: B023
-        rows = [*self._members(FINISHED, **({"endedAfter": since - 1} if since else {})), *self._members(ACTIVE)]
+        rows = [*self._members(FINISHED, endedAfter=since - MAX_DELAY), *self._members(ACTIVE)]
         self._parents = unfinished
         return self._new_logs(rows), bool(unfinished)
 

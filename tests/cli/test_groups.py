@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from batchq.cli import groups, job_holds
+from batchq.cli import groups, job_holds, log_merge
 from batchq.cli.main import main
 from batchq.cli.progress import JobProgress, bar, summary_line
 from batchq.cli.sweep import read_axes
@@ -241,6 +241,16 @@ async def test_the_name_of_a_group_selects_its_events(console, batchq):
     events = [json.loads(line) for line in lines]
     assert (status, {event["jobId"] for event in events}) == (0, set(ids))
     assert [event["groupEnd"]["succeeded"] for event in events if "groupEnd" in event] == [2]
+
+
+async def test_a_followed_group_prints_the_output_of_jobs_that_start_later(batchq, monkeypatch):
+    monkeypatch.setattr(log_merge, "LOOK_INTERVAL", 0.2)
+    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":1,"prints_environment":["seed"]}]')
+    await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--max-running", "1")
+
+    status, lines, _ = await batchq("logs", "fit", "-f")
+
+    assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
 
 
 @pytest.mark.parametrize(("command", "first"), [("cancel", "RUNNING"), ("terminate", "FAILED")])
