@@ -66,7 +66,7 @@ async def get_job_cost(parts: Parts, call: Call[None]) -> JobCostResponse:
     A job costs what it holds while its containers run. The cost of an array is that of its children.
     """
     cost = await parts.costs.of_job(call.job_id, caller=call.caller)
-    return JobCostResponse(job_id=call.job_id, cost=None if cost is None else _cost(cost))
+    return JobCostResponse(job_id=call.job_id, cost=None if cost is None else cost_answer(cost))
 
 
 @operations.add("GetJobMetrics", "GET", f"{JOB}/metrics", Permission.SELF)
@@ -104,7 +104,8 @@ def amount(value: Decimal) -> float:
     return float(rounded(value))
 
 
-def _cost(cost: Cost) -> CostResponse:
+def cost_answer(cost: Cost) -> CostResponse:
+    """A cost in an answer."""
     return CostResponse(
         currency=cost.currency,
         total=amount(cost.total),

@@ -5,14 +5,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from batchq.api.http.http import Milliseconds, RequestBody, Word
+from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
+from batchq.api.native.job_selection import bare_name
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission, Visibility
 from batchq.domain.enums import Status
 from batchq.domain.groups import Group
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, QueueName
 from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
 from batchq.errors import Invalid
 from batchq.ports.groups import GroupQuery
@@ -31,6 +32,8 @@ class ListGroupsRequest(RequestBody):
     groups: Annotated[list[Word], Field(min_length=1, max_length=MAX_GROUPS)] | None = None
     #: The name, in any case.
     group_name: Word | None = None
+    #: Names or ARNs of job queues: only groups of which one of the first 1,000 jobs is in one of them.
+    job_queues: Words | None = None
     #: Only groups of the caller.
     mine: bool = False
     #: Only unfinished groups, and those that ended at this time or later.
@@ -50,11 +53,13 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
     if body.groups is not None:
         found = await parts.search.groups([GroupId(text) for text in body.groups], caller=caller)
         return GroupsResponse(groups=tuple(map(group_answer, found.values())))
-    token = "ListGroups", caller.user, body.group_name or "", f"{body.ended_after} {body.mine}"
+    queues = frozenset(QueueName(bare_name(text)) for text in body.job_queues or ())
+    token = "ListGroups", caller.user, body.group_name or "", f"{body.ended_after} {body.mine} {sorted(queues)}"
     query = GroupQuery(
         name=body.group_name,
         since=None if body.ended_after is None else EPOCH + timedelta(milliseconds=body.ended_after),
         before=None if body.next_token is None else _position(parts.tokens.read(token, body.next_token)),
+        queues=queues,
         limit=body.max_results + 1,
         visibility=Visibility(user=caller.user, accounts=frozenset()) if body.mine else caller.visibility,
     )

@@ -3,6 +3,7 @@
 from msgspec import convert
 from msgspec.structs import asdict
 
+from batchq.api.native.costs import cost_answer
 from batchq.api.native.job_search import (
     JobArns,
     arns_of,
@@ -45,7 +46,9 @@ async def get_job(parts: Parts, call: Call[None]) -> JobResponse:
     array has not created yet has the status and the hold of the array.
     """
     view = await parts.views.detailed(call.job_id, caller=call.caller)
-    return JobResponse(job=job_details(view, arns_of(call.http, parts)))
+    return JobResponse(
+        job=job_details(await parts.views.with_cost(view, caller=call.caller), arns_of(call.http, parts))
+    )
 
 
 @operations.add("ExplainJob", "GET", f"{JOB}/why", Permission.SELF)
@@ -84,6 +87,7 @@ def job_details(view: JobView, arns: JobArns) -> JobDetails:
         stop_grace_seconds=spec.stop_grace.total_seconds(),
         retry_strategy=convert(spec.retry, RetryResponse, from_attributes=True),
         attempts=tuple(_attempt(job, attempt) for attempt in job.all_attempts),
+        cost=None if view.cost is None else cost_answer(view.cost),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
 

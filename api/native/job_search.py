@@ -101,7 +101,11 @@ def _array_members(job: Job) -> dict[str, Any]:
     if not is_parent(job):
         return {}
     counts = {} if job.array_state is None else dict(job.array_state.counts)
-    return {"array_size": job.spec.array_size, "status_summary": {status: counts.get(status, 0) for status in Status}}
+    return {
+        "array_size": job.spec.array_size,
+        "status_summary": {status: counts.get(status, 0) for status in Status},
+        "stopped_children": 0 if job.array_state is None else job.array_state.stopped,
+    }
 
 
 def _group_members(spec: JobSpec) -> dict[str, object]:

@@ -30,7 +30,7 @@ from batchq.api.operations.operations import JOB, Call, CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.api.stop_shapes import hold_change_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
@@ -65,6 +65,8 @@ class ListEventsQuery(RequestQuery):
     limit: Annotated[int, Field(ge=1, le=MAX_PAGE)] = 500
     #: Ids or ARNs of jobs; that of an array selects its children too.
     jobs: Names | None = None
+    #: Ids of groups: events of their jobs, and of their ends.
+    groups: Names | None = None
     #: Names or ARNs of job queues.
     job_queues: Names | None = None
     #: AWS's statuses, in any case: only events of jobs that entered one of them.
@@ -184,6 +186,7 @@ def to_filter(query: ListEventsQuery) -> FeedFilter:
     """Raises Invalid for a malformed job id or status."""
     return FeedFilter(
         jobs=frozenset(map(parse_job_id, _list(query.jobs))),
+        groups=frozenset(map(GroupId, _list(query.groups))),
         queues=frozenset(QueueName(bare_name(text)) for text in _list(query.job_queues)),
         statuses=frozenset(map(parse_status, _list(query.job_statuses))),
     )

@@ -31,12 +31,20 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_duration
-from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_job, fetch_log_lines, stream_stops
+from batchq.cli.server_requests import (
+    fetch_cost,
+    fetch_described,
+    fetch_explanation,
+    fetch_job,
+    fetch_log_lines,
+    stream_stops,
+)
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.records import GetJobLogResponse
 from batchq.ports.responses.stops import JobLine
@@ -162,13 +170,22 @@ class JobFollower:
         except Invalid:  # the server has no explanation of this job
             return ""
 
-    def use(self) -> tuple[str, ...]:
-        """What the latest attempt used, in words; empty if that was not measured."""
+    def use_and_cost(self) -> tuple[tuple[str, ...], CostResponse | None]:
+        """What the latest attempt used, in words; empty if that was not measured; and what the job cost."""
+        try:
+            job = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse)).job
+        except Invalid:  # the job was removed
+            return (), None
+        is_array = job.array_size is not None
+        return use_of_row(job), fetch_cost(self._url, self.job_id) if is_array else job.cost
+
+    def _stopped_children(self) -> int:
+        """How many children of the array were cancelled or terminated, which DescribeJobs does not tell."""
         try:
             found = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse))
         except Invalid:  # the job was removed
-            return ()
-        return use_of_row(found.job)
+            return 0
+        return found.job.stopped_children
 
     def _call(self, request: Callable[[], Result]) -> Result:
         """The result of the request, which is repeated until the server answers."""
@@ -218,8 +235,8 @@ class JobFollower:
     def _waiting_text(self, job: JobDetail) -> str:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if job.array_properties.size is not None:
-            array = job.array_properties
-            return self._meter.line(children_progress(job.job_name, array.size or 0, array.status_summary))
+            size, summary = job.array_properties.size or 0, job.array_properties.status_summary
+            return self._meter.line(children_progress(job.job_name, size, summary, stopped=self._stopped_children()))
         if job.status is Status.RUNNING:
             return f"running for {waited}"
         reason = self.sentence() or job.status_reason
@@ -235,7 +252,8 @@ def _log_source(job: JobDetail) -> str:
 def _follow(follower: JobFollower) -> int:
     job = follower.follow()
     sentence = "" if job.status is Status.SUCCEEDED else follower.sentence()
-    end = end_of(job, sentence=sentence, use=follower.use())
+    use, cost = follower.use_and_cost()
+    end = end_of(job, sentence=sentence, use=use, cost=cost)
     print_notice(outcome_line(end))
     if job.status is Status.FAILED:
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")

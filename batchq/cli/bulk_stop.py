@@ -86,7 +86,7 @@ def add_terminate(command: ArgumentParser) -> None:
       batchq terminate -A physics -t running --reason 'the room is too hot'
       batchq terminate -n 'train*' --signal INT --grace 120
       batchq terminate @ --checkpoint
-      batchq list -t running --held --ids | batchq terminate -
+      batchq list -t running --held -o ids | batchq terminate -
     """
     _add_common_flags(command)
     command.set_defaults(run=run_terminate)

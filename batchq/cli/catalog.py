@@ -2,13 +2,20 @@
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
 from batchq.cli.activity import activity_lines, fetch_activity
-from batchq.cli.catalog_detail import definition_fields, environment_fields, queue_fields, resource_fields
+from batchq.cli.catalog_detail import (
+    definition_fields,
+    definition_use_fields,
+    environment_fields,
+    queue_fields,
+    resource_fields,
+)
 from batchq.cli.http_client import Document, call, to_answer, url_of
 from batchq.cli.job_flags import parse_pair
 from batchq.cli.machines import fetch_machines, print_machines, use_text
@@ -32,9 +39,11 @@ from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
 from batchq.errors import Invalid, NotFound
 from batchq.ports.responses import batch
+from batchq.ports.responses.definitions import DefinitionUseResponse
 from batchq.ports.responses.server import EnvironmentResponse, QueueResponse
 from batchq.system.escapes import escape
 
+DEFINITION_USE = "/v1/batchq/definitionuse"
 NAME_OR_ARN = "name or ARN"
 
 
@@ -210,7 +219,17 @@ def _show_environment(args: Namespace) -> int:
 
 
 def _show_definition(args: Namespace) -> int:
-    return _show(args, _named(url_of(args), DEFINITIONS, args.definition_name), definition_fields)
+    """Print the revision, and what its last 100 jobs used."""
+    url = url_of(args)
+    definition = _named(url, DEFINITIONS, args.definition_name)
+    if prints_json(args):
+        return _show(args, definition, definition_fields)
+    request = {"jobDefinition": f"{definition['jobDefinitionName']}:{definition['revision']}"}
+    try:
+        use = call(url, DEFINITION_USE, request, answer=DefinitionUseResponse)
+    except Invalid:  # a server without this operation
+        return _show(args, definition, definition_fields)
+    return _show(args, definition, lambda shown: chain(definition_fields(shown), definition_use_fields(use)))
 
 
 class QueueRow(NamedTuple):

@@ -9,6 +9,8 @@ from batchq.cli.http_client import Document
 from batchq.cli.quantities import format_long_duration, iso_text, local_time
 from batchq.cli.tables import Field
 from batchq.domain.ids import ENGINE_TAG, LABEL_TAG
+from batchq.domain.wording import bytes_words, counted, memory_words, seconds_words
+from batchq.ports.responses.definitions import DefinitionUseResponse
 
 UNITS = {"VCPU": "vCPU", "MEMORY": "MiB", "GPU": "GPU"}
 
@@ -60,6 +62,27 @@ def definition_fields(definition: Document) -> Iterator[Field]:
     if author.get("user"):
         yield "author", f"{author['user']} of account {author.get('account', '')}"
     yield from _tag_fields(definition)
+
+
+def definition_use_fields(use: DefinitionUseResponse) -> Iterator[Field]:
+    """The median, the 95th percentile and the maximum of each measured figure, and the advice."""
+    memory = memory_words(use.memory_mib)
+    figures = (
+        ("CPU time", use.cpu_seconds, seconds_words, ""),
+        ("peak memory", use.peak_memory_bytes, _bytes_words, f" of {memory}"),
+        ("working set", use.working_set_bytes, _bytes_words, f" of {memory}"),
+    )
+    yield "measured", f"{counted(use.measured_attempts, 'attempt')} of the last 100 jobs"
+    for label, figure, words, requested in figures:
+        if figure is not None:
+            numbers = f"median {words(figure.median)}, p95 {words(figure.p95)}, most {words(figure.most)}"
+            yield label, f"{numbers}{requested}"
+    if use.advice is not None:
+        yield "advice", use.advice
+
+
+def _bytes_words(size: float) -> str:
+    return bytes_words(int(size))
 
 
 def resource_fields(resource: Document) -> Iterator[Field]:

@@ -41,6 +41,8 @@ class Command(NamedTuple):
     summary: str
     target: Target = Target.SERVER
     output: Output = Output.OWN
+    #: Whether `batchq --help` lists the command: not one with the flags of another program.
+    listed: bool = True
 
 
 #: By topic and name.
@@ -62,7 +64,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
         "wait": Command("job_wait", "wait until jobs have ended", output=Output.JSON),
         "cancel": Command("bulk_stop", "cancel jobs: they do not start, or are not retried"),
         "terminate": Command("bulk_stop", "terminate jobs, also running ones"),
-        "ccancel": Command("ccancel", "terminate jobs with the flags of CraneSched's ccancel"),
+        "ccancel": Command("ccancel", "terminate jobs with the flags of CraneSched's ccancel", listed=False),
         "hold": Command("job_holds", "keep queued jobs from starting", output=Output.JSON),
         "release": Command("job_holds", "let held jobs start again", output=Output.JSON),
         "pause": Command("job_holds", "stop running jobs with a checkpoint, and hold them", output=Output.JSON),

@@ -6,15 +6,11 @@ from collections.abc import Iterator
 from urllib.parse import urlencode
 
 from batchq.cli.http_client import TIMEOUT, Patience, call, url_of
-from batchq.cli.job_selection import (
-    add_selection_flags,
-    selection_of,
-)
+from batchq.cli.job_selection import add_selection_flags, selection_of
 from batchq.cli.output import exit_with_reader, flush_output, is_terminal, print_notice
 from batchq.cli.quantities import clock_time, local_time
 from batchq.cli.tables import TEXT, OutputForm, add_form_flag, json_of
 from batchq.domain.ids import short_id
-from batchq.errors import UsageError
 from batchq.ports.responses.records import EventResponse, ListEventsResponse
 from batchq.system.escapes import escape
 
@@ -29,6 +25,7 @@ def add_events(command: ArgumentParser) -> None:
 
     batchq events -f                       status changes from now on, until Ctrl-C
     batchq events -f --from 1200           all after number 1200, then those to come
+    batchq events sweep -f                 those of the jobs of a group or an array
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
     command.set_defaults(run=run_events)
@@ -56,7 +53,10 @@ def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:
     wait = LONG_POLL if args.follow else 0
     after = args.after if args.after is not None or args.follow else 0
     filters = _filters(args, url)
-    if args.jobs and "jobs" not in filters:  # the handles of an empty stdin; a request without `jobs` would select all
+    if args.jobs and not filters.keys() & {
+        "jobs",
+        "groups",
+    }:  # the handles of an empty stdin; a request without `jobs` would select all
         return
     is_first = args.after is None  # a reader without a number has missed nothing
     while True:
@@ -74,8 +74,6 @@ def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:
 def _filters(args: Namespace, url: str) -> dict[str, str]:
     """The parameters of the query that select events. Raises UsageError and NotFound for a job that is not found."""
     selection = selection_of(args, url)
-    if "groups" in selection:
-        raise UsageError("events cannot be selected by group: give jobs, -q or -t")
     return {name: ",".join(values) for name, values in selection.items() if values}
 
 

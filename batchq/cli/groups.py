@@ -16,7 +16,7 @@ from batchq.cli.quantities import elapsed, format_duration, local_time, now
 from batchq.cli.server_requests import fetch_caller, fetch_explanation, fetch_groups, fetch_jobs, fetch_server_time
 from batchq.cli.tables import Column, print_json, print_list, prints_json, text_column
 from batchq.domain.access.accounts import AccountName, Owner, UserName
-from batchq.domain.enums import FINISHED, Status
+from batchq.domain.enums import FINISHED, QUEUED, Status, in_order
 from batchq.domain.group_terms import GROUP_TAG, MAX_FAILED_TAG, MAX_RUNNING_TAG, SIZE_TAG, group_terms
 from batchq.domain.wording import bytes_words, counted, seconds_words
 from batchq.errors import NotFound, UsageError
@@ -179,22 +179,33 @@ def _run_time(job: JobRow) -> str:
     return format_duration((stopped or now()) - started)
 
 
+def sentence_of_group(url: str, group_id: str) -> str:
+    """Why the first waiting job of a group waits or, without one, why its newest job has its status."""
+    filters: dict[str, object] = {"groups": [group_id]}
+    waiting = fetch_jobs(url, filters | {"jobStatuses": list(in_order(QUEUED))}, limit=MAX_SHOWN).jobs
+    jobs = waiting[-1:] or fetch_jobs(url, filters, limit=1).jobs
+    return fetch_explanation(url, jobs[0].job_id).sentence if jobs else "it has no job"
+
+
 def explain_group(args: Namespace, url: str, group_id: str) -> int:
     """Print what the jobs of a group wait for, and why some of them failed."""
     group = fetch_group(url, group_id)
     filters: dict[str, object] = {"groups": [group_id]}
     failed = fetch_jobs(url, filters | {"jobStatuses": ["FAILED"]}, limit=MAX_SHOWN).jobs
     reasons = Counter(reason_of_row(job) for job in failed)
+    left_out = max(0, group.status_summary.get(Status.FAILED, 0) - len(failed))
     waiting = fetch_jobs(url, filters | {"jobStatuses": ["SUBMITTED", "PENDING", "RUNNABLE"]}, limit=MAX_SHOWN).jobs
     first = waiting[-1] if waiting else None
     sentence = "" if first is None else fetch_explanation(url, first.job_id).sentence
     if prints_json(args):
-        document = {"group": group, "reasons": dict(reasons)}
+        document = {"group": group, "reasons": dict(reasons), "uncounted": left_out}
         print_json(args, document | ({"first": first, "sentence": sentence} if first else {}))
         return DONE
     write_line(summary_line(group_progress(group)), flush=False)
     for reason, count in reasons.most_common():
         write_line(f"{count} FAILED: {reason}", flush=False)
+    if left_out:
+        write_line(f"{left_out} more FAILED: only the newest {MAX_SHOWN} are counted by reason", flush=False)
     if first is not None:
         write_line(f"{first.job_name} waits: {sentence}", flush=False)
     return DONE

@@ -11,6 +11,7 @@ from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.use import Use
 from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import UsageError
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse, StopStepResponse
 
@@ -80,6 +81,11 @@ def use_of(answer: UseResponse | None) -> Use | None:
         bytes_read=answer.read_bytes,
         bytes_written=answer.written_bytes,
     )
+
+
+def cost_words(cost: CostResponse) -> str:
+    """`0.02 EUR`."""
+    return f"{cost.total:.2f} {cost.currency}"
 
 
 def state(job: JobRow) -> str:

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from batchq.cli.groups import explain_group, show_group
 from batchq.cli.http_client import url_of
-from batchq.cli.job_columns import STYLES, age, reason_of_row, status_style, stop_order, use_of
+from batchq.cli.job_columns import STYLES, age, cost_words, reason_of_row, status_style, stop_order, use_of
 from batchq.cli.job_columns import state as state_of
 from batchq.cli.job_handles import HELP_ONE, LATEST, Several, resolve_job, resolve_targets, single
 from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, format_long_duration, iso_text, local_time, now
-from batchq.cli.server_requests import fetch_explanation, fetch_job
+from batchq.cli.server_requests import fetch_cost, fetch_explanation, fetch_job
 from batchq.cli.tables import (
     Column,
     Field,
@@ -91,8 +91,17 @@ def run_show(args: Namespace) -> int:
     return 0
 
 
+def detail_lines(url: str, job_id: str, present: datetime) -> list[str]:
+    """The details of a job as `show` prints them on a terminal, one a line. Unescaped. Raises the errors of `call`."""
+    job = _explained(url, fetch_job(url, job_id, "", answer=job_details.JobResponse).job)
+    fields = fields_of_job(job, present, in_terminal=True)
+    return [f"{state_of(job)}  {age(job, present)}", *(f"{name:<18} {value}" for name, value in fields)]
+
+
 def _explained(url: str, job: job_details.JobDetails) -> job_details.JobDetails:
-    """The job with its explanation, if the server has one for it."""
+    """The job with its explanation, if the server has one for it, and an array with its cost."""
+    if job.array_size is not None:
+        job = replace(job, cost=fetch_cost(url, job.job_id))
     try:
         return replace(job, why=fetch_explanation(url, job.job_id))
     except Invalid:
@@ -169,6 +178,8 @@ def _container(job: job_details.JobDetails) -> Iterator[Field]:
     if started := local_time(job.started_at):
         stopped, use = local_time(job.stopped_at), use_of(job.use)
         yield "used", use_words(use, started, stopped, vcpus=job.vcpus, memory_mib=job.memory_mib)
+    if job.cost is not None:
+        yield "cost", cost_words(job.cost)
     for variable in job.environment:
         yield "environment", f"{variable.name}={variable.value}"
     if job.timeout_seconds:

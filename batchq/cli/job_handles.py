@@ -151,8 +151,14 @@ def _latest(url: str) -> str:
 def _named(url: str, name: str, several: Several) -> list[str]:
     """The group or the jobs of this name: what was submitted last."""
     found = [row for row in _search(url, jobNames=[name]) if row.job_name == name]
-    groups = [group for group in fetch_groups(url, groupName=name, maxResults=1) if group.group_name == name]
+    groups = [
+        group for group in fetch_groups(url, groupName=name, maxResults=MAX_CANDIDATES) if group.group_name == name
+    ]
     if groups and (not found or groups[0].created_at >= found[0].created_at):
+        if several is Several.ALL:
+            return [group.group_id for group in groups]
+        if len(groups) > 1:
+            print_notice(f"{len(groups)} groups have the name {name}; {groups[0].group_id} is the newest")
         return [groups[0].group_id]
     if not found:
         raise NotFound(f"no job or group has the name {name!r}, or an id that begins so")

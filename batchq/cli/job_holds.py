@@ -1,7 +1,7 @@
 """`batchq hold`, `release`, `pause`, `resume`, `drain`, and `checkpoints`, from which paused jobs continue."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import quote
 
 from batchq.cli.http_client import call, url_of
@@ -9,7 +9,7 @@ from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.job_selection import STATES, Filters, add_selection_flags, selected_ids
 from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, print_notice, write_line
 from batchq.cli.quantities import local_time, now
-from batchq.cli.server_requests import Answer, job_endpoint
+from batchq.cli.server_requests import Answer, fetch_rows, job_endpoint
 from batchq.cli.tables import (
     Column,
     print_json,
@@ -117,13 +117,21 @@ def _declare(command: ArgumentParser, verb: str, render: Callable[[HeldJobRespon
             return f"{job_id}  {render(job)}  {job.job_name} ({job.status})"
 
         jobs = selected_ids(args, url, default)
-        if not (args.jobs or args.yes) and len(jobs) > WIDE and can_ask():
-            confirm(f"{verb} {len(jobs)} jobs")
+        if not args.yes and can_ask() and (total := _count_jobs(url, jobs)) > WIDE:
+            confirm(f"{verb} {total} jobs")
         return _request_each(args, jobs, request, line, id_member="jobId", list_member="jobs", separator="  ")
 
     command.set_defaults(run=run)
     add_selection_flags(command)
     command.add_argument("-y", "--yes", action="store_true", help="do not ask before many jobs are changed")
+
+
+def _count_jobs(url: str, jobs: Sequence[str]) -> int:
+    """How many jobs the command changes: an array counts as its children."""
+    try:
+        return sum(row.array_size or 1 for row in fetch_rows(url, jobs))
+    except Invalid:  # one does not exist, which the command reports for each job
+        return len(jobs)
 
 
 def _add_reason(command: ArgumentParser) -> None:

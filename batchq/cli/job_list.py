@@ -21,7 +21,7 @@ from batchq.cli.job_selection import (
     selection_of,
 )
 from batchq.cli.output import is_terminal, print_notice, write_line
-from batchq.cli.progress import group_progress, summary_line
+from batchq.cli.progress import array_progress, group_progress, has_begun, summary_line
 from batchq.cli.quantities import clock_time, local_time, now
 from batchq.cli.server_requests import fetch_groups, fetch_jobs
 from batchq.cli.tables import OutputForm, parse_names, print_list, prints_json, text_column
@@ -37,6 +37,7 @@ GROUPS_SHOWN = 20  # groups above the jobs
 GROUP_LIMIT = 10_000  # jobs that are counted with --group-by
 RECENT = timedelta(hours=1)  # in which a job must have ended to be listed without a filter of states or times
 WATCH_INTERVAL = 2.0  # seconds
+GROUP_FILTERS = {"mine", "jobQueues"}  # members of a request that listgroups has too
 CLEAR = "\x1b[H\x1b[2J"
 #: Of each value of --group-by: the group of a row.
 GROUPS: Mapping[str, Callable[[JobRow], str]] = {
@@ -53,7 +54,7 @@ GROUPS: Mapping[str, Callable[[JobRow], str]] = {
 def add_list(command: ArgumentParser) -> None:
     """List jobs: your unfinished jobs, running ones first, and those that ended in the last hour. Newest first.
 
-    An array is one line. A group is one line above the jobs; with its name its jobs are listed.
+    A group and an array that runs are one line above the jobs; with its name the jobs of a group are listed.
 
     batchq list -t pending                     what waits, and why
     batchq list -q gpu -U                      the jobs of all users in the queue gpu
@@ -82,11 +83,15 @@ def run_list(args: Namespace) -> int:
     while True:
         groups = _groups(args, url, filters)
         page = _search(args, url, filters | ({"ungrouped": True} if groups else {}))
+        arrays = [job for job in page.jobs if has_begun(job)] if _collapses(args, filters) else []
+        page = replace(page, jobs=tuple(job for job in page.jobs if job not in arrays))
         if args.watch:
             write_line(CLEAR, end="", flush=False)
         for group in groups:
             write_line(escape(summary_line(group_progress(group))), flush=False)
-        if page.jobs or not groups:
+        for array in arrays:
+            write_line(escape(summary_line(array_progress(array))), flush=False)
+        if page.jobs or not (groups or arrays):
             _print(args, page)
         if not args.watch:
             return 0
@@ -94,16 +99,21 @@ def run_list(args: Namespace) -> int:
 
 
 def _groups(args: Namespace, url: str, filters: Filters) -> Sequence[GroupRow]:
-    """The groups that stand for their jobs: those that are unfinished or ended recently.
-
-    None for a list that selects jobs by other filters than their owner, and for one that programs read.
-    """
-    if args.output or args.group_by or args.children or args.all or args.reasons or args.query or args.sort:
-        return ()
-    if filters.keys() - {"mine"}:
+    """The groups that stand for their jobs: those that are unfinished or ended recently."""
+    if not _collapses(args, filters):
         return ()
     recent = milliseconds(now() - RECENT)
-    return fetch_groups(url, endedAfter=recent, mine=filters.get("mine", False), maxResults=GROUPS_SHOWN)
+    groups = fetch_groups(url, endedAfter=recent, maxResults=GROUPS_SHOWN, **filters)
+    if len(groups) == GROUPS_SHOWN:
+        print_notice(f"the newest {GROUPS_SHOWN} groups are shown")
+    return groups
+
+
+def _collapses(args: Namespace, filters: Filters) -> bool:
+    """Whether one line stands for a group or a running array: not for what programs read, nor with other filters."""
+    if args.output or args.group_by or args.children or args.all or args.reasons or args.query or args.sort:
+        return False
+    return not filters.keys() - GROUP_FILTERS
 
 
 def _search(args: Namespace, url: str, filters: Filters) -> SearchResponse:

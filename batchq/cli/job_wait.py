@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.cli.desktop import notify_desktop
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
-from batchq.cli.job_columns import ended_reason, reason_of_row, use_of
+from batchq.cli.job_columns import cost_words, ended_reason, reason_of_row, use_of
 from batchq.cli.job_selection import (
     STATES,
     Filters,
@@ -36,12 +37,13 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter, children_progress
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
-from batchq.cli.server_requests import fetch_jobs, fetch_rows
+from batchq.cli.server_requests import fetch_cost, fetch_jobs, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.use import main_use_words
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.jobs import JobRow
 
 TIME_LIMIT = "Job attempt duration exceeded timeout"  # AWS's statusReason
@@ -120,7 +122,7 @@ def _wait_for_jobs(args: Namespace, url: str, filters: Filters, deadline: float 
         is_over = False
     if prints_json(args):
         print_json(args, {"jobs": list(rows.values())})
-    return _report(rows, is_over=is_over)
+    return _report(url, rows, is_over=is_over)
 
 
 def _selected(args: Namespace, url: str, filters: Filters) -> dict[str, JobRow]:
@@ -163,10 +165,12 @@ def _is_over(args: Namespace, rows: Sequence[JobRow]) -> bool:
     return bool(failed or (args.any and ended) or len(ended) == len(rows))
 
 
-def _report(rows: dict[str, JobRow], *, is_over: bool) -> int:
+def _report(url: str, rows: dict[str, JobRow], *, is_over: bool) -> int:
     """Print the ends of the jobs on stderr, and return the exit status."""
     ended = [end_of_row(row) for row in rows.values() if row.status in FINISHED]
     failed = [end for end in ended if end.status is Status.FAILED]
+    if len(rows) == 1:  # a request for each of many jobs would delay the exit status
+        ended = [replace(end, cost=fetch_cost(url, job_id)) for job_id, end in zip(rows, ended, strict=False)]
     for end in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
         print_notice(outcome_line(end))
     if len(rows) > 1:
@@ -186,9 +190,15 @@ def _progress(rows: Sequence[JobRow], meter: ProgressMeter) -> str:
     counts = sum((_children_of(row) or Counter({row.status: 1}) for row in rows), Counter[str]())
     failed = [row for row in rows if row.status is Status.FAILED or _children_of(row)["FAILED"]]
     statuses = {status: counts[status] for status in Status}
+    size, stopped = counts.total() - counts[NOT_CREATED], sum(map(_stopped_of, rows))
     name = rows[0].job_name if len(rows) == 1 else f"{len(rows)} jobs"
     last = f"; {failed[-1].job_name} FAILED" if failed and len(rows) > 1 else ""
-    return f"{meter.line(children_progress(name, counts.total() - counts[NOT_CREATED], statuses))}{last}"
+    return f"{meter.line(children_progress(name, size, statuses, stopped=stopped))}{last}"
+
+
+def _stopped_of(row: JobRow) -> int:
+    """How many jobs of the row were cancelled or terminated: children of an array, or the job itself."""
+    return row.stopped_children if _children_of(row) else int(row.status is Status.FAILED and row.stopped_by_user)
 
 
 def _children_of(row: JobRow) -> Counter[str]:
@@ -228,6 +238,8 @@ class JobEnd(Struct, frozen=True, kw_only=True):
     was_terminated: bool
     #: What its latest attempt used, as `peak 812 of 1,024 MiB`; empty if that was not measured.
     use: tuple[str, ...] = ()
+    #: None: the job has no prices, or the cost was not requested.
+    cost: CostResponse | None = None
     #: The children of an array in each status.
     children: Counter[str]
 
@@ -256,8 +268,8 @@ def use_of_row(row: JobRow) -> tuple[str, ...]:
     return tuple(main_use_words(use, started, vcpus=row.vcpus, memory_mib=row.memory_mib))
 
 
-def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = ()) -> JobEnd:
-    """`sentence`: the server's explanation; empty: none. `use`: as `use_of_row`."""
+def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = (), cost: CostResponse | None = None) -> JobEnd:
+    """`sentence`: the server's explanation; empty: none. `use`: as `use_of_row`. `cost`: None: without prices."""
     code, array = job.attempts[-1].container.exit_code if job.attempts else None, job.array_properties
     return JobEnd(
         name=job.job_name,
@@ -270,6 +282,7 @@ def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = ()) -> JobEn
         is_array=array.size is not None,
         was_terminated=job.is_terminated,
         use=use,
+        cost=cost,
         children=_count_children(job.status, array.size, array.status_summary),
     )
 
@@ -292,8 +305,8 @@ def exit_status_of(end: JobEnd) -> int:
 
 
 def outcome_line(end: JobEnd) -> str:
-    """`train SUCCEEDED after 42 s; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB`, why it failed, and children of an array."""
+    """`train SUCCEEDED after 42 s; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB; 0.02 EUR`, why it failed, and children."""
     started, stopped = local_time(end.started_at), local_time(end.stopped_at)
     took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
-    used = "".join(f"; {part}" for part in end.use)
+    used = "".join(f"; {part}" for part in (*end.use, *([cost_words(end.cost)] if end.cost else [])))
     return f"{end.name} {end.status}{took}{used}{end.why and f': {end.why}'}{_children_text(end.children)}"

@@ -227,12 +227,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _command_list() -> str:
-    """The commands by topic, each with its summary."""
+    """The listed commands by topic, each with its summary."""
     width = max(map(len, COMMANDS))
     return "\n".join(
         line
         for topic, commands in TOPICS.items()
-        for line in (f"{topic}:", *(f"  {name:{width}}  {command.summary}" for name, command in commands.items()))
+        for line in (
+            f"{topic}:",
+            *(f"  {name:{width}}  {command.summary}" for name, command in commands.items() if command.listed),
+        )
     )
 
 

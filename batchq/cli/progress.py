@@ -11,6 +11,7 @@ from batchq.cli.output import is_terminal
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.ports.responses.groups import GroupRow
+from batchq.ports.responses.jobs import JobRow
 
 BAR_WIDTH = 16  # characters
 RATE_PERIOD = 60.0  # seconds over which the rate is measured
@@ -75,17 +76,30 @@ def group_progress(row: GroupRow) -> JobProgress:
     )
 
 
-def children_progress(name: str, size: int, summary: Mapping[Status, int]) -> JobProgress:
-    """The progress of an array's children."""
+def children_progress(name: str, size: int, summary: Mapping[Status, int], *, stopped: int = 0) -> JobProgress:
+    """The progress of an array's children. `stopped`: how many of those that FAILED were cancelled or terminated."""
     counts = Counter(summary)
     running = sum(counts[status] for status in ACTIVE)
     return JobProgress(
         name=name,
         succeeded=counts[Status.SUCCEEDED],
-        failed=counts[Status.FAILED],
+        failed=counts[Status.FAILED] - stopped,
+        stopped=stopped,
         running=running,
         waiting=max(size - running - sum(counts[status] for status in FINISHED), 0),
     )
+
+
+def array_progress(row: JobRow) -> JobProgress:
+    """The progress of the children of an array in a list."""
+    summary = row.status_summary or {}
+    return children_progress(row.job_name, row.array_size or 0, summary, stopped=row.stopped_children)
+
+
+def has_begun(row: JobRow) -> bool:
+    """Whether the job is an unfinished array of which a child runs or has ended."""
+    summary = row.status_summary or {}
+    return row.status not in FINISHED and any(summary.get(status) for status in ACTIVE | FINISHED)
 
 
 def summary_line(progress: JobProgress) -> str:

@@ -58,7 +58,7 @@ def add_rerun(command: CommandParser) -> None:
       batchq rerun 8f2c51a7 --memory 4g
       batchq rerun --failed 8f2c51a7 77ab01c9 --dry-run
       batchq rerun --failed -n 'fit-*' --since 1h --memory 4g
-      batchq list -t FAILED --since 1h --ids | batchq rerun -
+      batchq list -t FAILED --since 1h -o ids | batchq rerun -
     """
     command.takes_program = True
     command.epilog = EXIT_STATUSES

@@ -17,6 +17,7 @@ from batchq.domain.times import milliseconds
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.batch import DescribeJobsResponse, JobDetail, RegisteredDefinition, SubmittedJob
+from batchq.ports.responses.costs import CostResponse, JobCostResponse
 from batchq.ports.responses.groups import GroupRow, GroupsResponse
 from batchq.ports.responses.jobs import JobExplanationResponse, JobRow, SearchResponse
 from batchq.ports.responses.records import GetJobLogResponse
@@ -92,6 +93,14 @@ def fetch_job(url: str, job_id: str, view: str, *, answer: type[Answer]) -> Answ
 def fetch_explanation(url: str, job_id: str) -> JobExplanationResponse:
     """The response of `GET /v1/batchq/jobs/{id}/why`."""
     return fetch_job(url, job_id, "/why", answer=JobExplanationResponse)
+
+
+def fetch_cost(url: str, job_id: str) -> CostResponse | None:
+    """What a job has cost so far, also of an array. None: it has no prices, or it was removed."""
+    try:
+        return fetch_job(url, job_id, "/cost", answer=JobCostResponse).cost
+    except Invalid:
+        return None
 
 
 def fetch_log_lines(url: str, job_id: str, *, timeout: float, **parameters: object) -> GetJobLogResponse:

@@ -9,23 +9,21 @@ from msgspec.structs import replace
 
 from batchq.cli.activity import ActivityReader, load_lines
 from batchq.cli.http_client import Document, call
+from batchq.cli.job_detail import detail_lines
 from batchq.cli.job_selection import Filters
 from batchq.cli.machines import MIB, fetch_first_machines, machine_lines, usage_bar
-from batchq.cli.progress import group_progress, summary_line
-from batchq.cli.quantities import format_duration, local_time
+from batchq.cli.progress import array_progress, group_progress, has_begun, summary_line
+from batchq.cli.quantities import format_duration, local_time, now
 from batchq.cli.server_requests import (
     fetch_explanation,
     fetch_groups,
-    fetch_job,
     fetch_jobs,
     fetch_log_lines,
     fetch_overview,
 )
-from batchq.cli.tables import json_of
 from batchq.domain.enums import ACTIVE, QUEUED, State, Status, in_order
 from batchq.ports.responses import server
 from batchq.ports.responses.groups import GroupRow
-from batchq.ports.responses.job_details import JobResponse
 from batchq.ports.responses.jobs import JobRow
 from batchq.ports.responses.machines import MachinesResponse
 
@@ -33,6 +31,7 @@ FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes,
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
 MAX_QUEUES = 6  # lines of queues above the table
 FUTURE = 86_400_000  # milliseconds: no group has ended by then
+MAX_ARRAYS = 100  # the newest PENDING jobs among which arrays that run are searched
 MAX_FAILURES = 2  # groups of failures in the line
 LOG_LINES = 200  # of the end of a log
 TIMEOUT = 10.0  # seconds for the end of a log
@@ -62,6 +61,8 @@ class TopSnapshot(Struct, frozen=True, kw_only=True):
     rows: tuple[JobRow, ...]
     #: The unfinished groups.
     groups: tuple[GroupRow, ...] = ()
+    #: The arrays of which a child runs or has ended.
+    arrays: tuple[JobRow, ...] = ()
     #: The first machines.
     machines: MachinesResponse
     #: Lines about the activity of the last day.
@@ -78,11 +79,14 @@ class TopServer:
     def snapshot(self, filters: Mapping[str, object], *, limit: int) -> TopSnapshot:
         """The overview, and the first `limit` rows of the search."""
         overview = fetch_overview(self.url)
-        groups = fetch_groups(self.url, endedAfter=overview.at + FUTURE, maxResults=MAX_QUEUES)
+        shared = {member: filters[member] for member in ("mine", "jobQueues") if member in filters}
+        groups = fetch_groups(self.url, endedAfter=overview.at + FUTURE, maxResults=MAX_QUEUES, **shared)
+        arrays = {**shared, "jobStatuses": ["PENDING"]}
         return TopSnapshot(
             overview=overview,
             rows=fetch_jobs(self.url, filters, limit=limit).jobs,
             groups=tuple(groups),
+            arrays=tuple(filter(has_begun, fetch_jobs(self.url, arrays, limit=MAX_ARRAYS).jobs))[:MAX_QUEUES],
             activity=tuple(load_lines(self._activity.read())),
             machines=fetch_first_machines(self.url),
         )
@@ -94,8 +98,7 @@ class TopServer:
         if what == "log":
             lines = fetch_log_lines(self.url, job_id, timeout=TIMEOUT, tail=LOG_LINES).lines
             return [line.message for line in lines] or ["The job has written nothing yet."]
-        job = json_of(fetch_job(self.url, job_id, "", answer=JobResponse).job)
-        return [f"{name:<18} {value}" for name, value in job.items() if not isinstance(value, list | dict)]
+        return detail_lines(self.url, job_id, now())
 
     def stop(self, operation: str, job_id: str, reason: str) -> None:
         """Cancel or terminate one job."""
@@ -122,11 +125,11 @@ class TopState:
             "jobStatuses": list(STATUSES[self.view]),
             "explain": self.view is not View.RUNNING,
         }
-        if self.view is View.RUNNING:  # AWS: an array is PENDING while its children run
-            content["children"] = True
         if self.view is View.FAILED:
             content["orderBy"] = "ENDED"
         if self.name:
+            # AWS: an array is PENDING while its children run. Its line stands for them, unless a name selects them.
+            content |= {"children": True} if self.view is View.RUNNING else {}
             content["jobNames"] = [f"*{self.name}*"]
         return content
 
@@ -158,13 +161,16 @@ def summary_lines(snapshot: TopSnapshot, present: datetime) -> list[str]:
         *machine_lines(snapshot.machines, present),
         *failure_lines(overview.failed),
         *snapshot.activity,
-        *group_lines(snapshot.groups),
+        *group_lines(snapshot.groups, snapshot.arrays),
     ]
 
 
-def group_lines(groups: Sequence[GroupRow]) -> list[str]:
-    """A line for each unfinished group."""
-    return [summary_line(group_progress(group)) for group in groups]
+def group_lines(groups: Sequence[GroupRow], arrays: Sequence[JobRow] = ()) -> list[str]:
+    """A line for each unfinished group, and for each array of which a child runs or has ended."""
+    return [
+        *(summary_line(group_progress(group)) for group in groups),
+        *(summary_line(array_progress(array)) for array in arrays),
+    ]
 
 
 def queue_lines(queues: Sequence[server.QueueResponse], present: datetime) -> list[str]:

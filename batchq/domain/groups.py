@@ -16,6 +16,7 @@ from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.status_counts import StatusCounts, counts_after
 
 _OCCUPYING = ACTIVE | {Status.RUNNABLE}
@@ -142,7 +143,7 @@ def group_after(group: Group, changes: Iterable[MemberChange], now: datetime) ->
         before, after = _member(change.before), _member(change.after)
         statuses = before.status if before else None, after.status if after else None
         counts = counts_after(counts, [(*statuses, 1)])
-        stopped += _is_stopped(after) - _is_stopped(before)
+        stopped += _stopped(after) - _stopped(before)
         uncreated += _uncreated(change.after) - _uncreated(change.before)
         run_time += _run_time(after) - _run_time(before)
     changed = replace(group, counts=counts, stopped=stopped, uncreated=uncreated, run_time=run_time)
@@ -169,9 +170,8 @@ def _member(job: Job | None) -> Job | None:
     return None if job is None or is_parent(job) else job
 
 
-def _is_stopped(job: Job | None) -> bool:
-    """Whether the job FAILED because it was cancelled or terminated."""
-    return job is not None and job.status is Status.FAILED and (job.is_cancelled or job.is_terminated)
+def _stopped(job: Job | None) -> int:
+    return int(job is not None and failed_by_order(job))
 
 
 def _uncreated(job: Job | None) -> int:

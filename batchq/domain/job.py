@@ -225,8 +225,7 @@ class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: datetime | None = None
     #: When the attempt ended; None until then.
     stopped_at: datetime | None = None
-    #: When a survey last saw it run, if it ended and the container engine did not report when: it costs until then.
-    #: Else None.
+    #: When a survey last saw it run, if the container engine did not report its end: it costs until then. Else None.
     charged_until: datetime | None = None
     #: The exit code of the container that decided the attempt; None until the attempt ends, and without an exit code.
     exit_code: int | None = None
@@ -274,6 +273,8 @@ class ArrayState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     failed_index: int | None = None
     #: How many of the spawned children have each status.
     counts: StatusCounts = ()
+    #: How many of the FAILED children were cancelled or terminated.
+    stopped: int = 0
     #: When `counts` last changed.
     counted_at: datetime | None = None
     #: When the array was first cancelled or terminated; None: never. No child starts after that.
@@ -374,8 +375,7 @@ class Job(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_pausing(self) -> bool:
         """Whether the attempt under way is being stopped by a pause."""
-        order = self.stop
-        return order is not None and order.kind is StopKind.PAUSE
+        return self.stop is not None and self.stop.kind is StopKind.PAUSE
 
     @property
     def max_attempts(self) -> int:

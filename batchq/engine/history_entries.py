@@ -67,6 +67,7 @@ def feed_entry(number: int, entry: HistoryEntry, spec: JobSpec) -> FeedEntry:
         queue=spec.queue,
         owner=spec.owner,
         group=None if spec.group is None else spec.group.name,
+        group_id=None if spec.group is None else spec.group.id,
         notify=spec.notify,
     )
 

@@ -27,6 +27,7 @@ from batchq.domain.lifecycle.arrays import Moved, count_children, is_parent
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.status import Outcome
+from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import apply_order
 from batchq.domain.scheduling.capacity import is_queued_for_placement
@@ -370,7 +371,12 @@ class UnitOfWork:
         if after.status in FINISHED:
             self._changed.append(after.id)
         if after.child is not None:
-            moved = Moved(index=after.child.index, before=before.status if before else None, after=after.status)
+            moved = Moved(
+                index=after.child.index,
+                before=before.status if before else None,
+                after=after.status,
+                stopped=failed_by_order(after),
+            )
             self._children_changed.setdefault(after.child.parent, []).append(moved)
         if before is not None and before.status in ACTIVE:
             self.placement_due = self.placement_due or after.status not in ACTIVE

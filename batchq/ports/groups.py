@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.groups import Group
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, QueueName
 from batchq.domain.job import Job
+
+MAX_QUEUED = 1000  # jobs of a group whose queues are read: a group may have 100,000
 
 
 class GroupQuery(Struct, frozen=True, kw_only=True):
@@ -21,6 +23,8 @@ class GroupQuery(Struct, frozen=True, kw_only=True):
     since: datetime | None = None
     #: Only groups whose first job has a smaller `Job.sequence`; None: from the newest.
     before: int | None = None
+    #: Only groups of which one of the first MAX_QUEUED jobs is in one of these queues; empty: of all queues.
+    queues: frozenset[QueueName] = frozenset()
     limit: int = 100
     #: Only groups of these owners; None: of all owners.
     visibility: Visibility | None = None

@@ -77,6 +77,8 @@ class FeedEntry(Struct, frozen=True, kw_only=True):
     owner: Owner
     #: The name of the job's group; None: it is in no group.
     group: str | None = None
+    #: The id of the job's group, also if another job has replaced it there; None: it is in no group.
+    group_id: GroupId | None = None
     #: The webhook that the job names by the tag `batchq:notify`; None: it names none.
     notify: str | None = None
 
@@ -87,6 +89,8 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
     #: Jobs by id; an array matches its children too.
     jobs: frozenset[JobId] = frozenset()
     queues: frozenset[QueueName] = frozenset()
+    #: Only jobs of these groups.
+    groups: frozenset[GroupId] = frozenset()
     #: The statuses that jobs entered; no status matches a stop order or a hold.
     statuses: frozenset[Status] = frozenset()
     #: Only jobs of these owners; None: of all owners.
@@ -97,6 +101,7 @@ class FeedFilter(Struct, frozen=True, kw_only=True):
         return (
             (not self.statuses or (saved.entry.is_status and saved.entry.status in self.statuses))
             and (not self.queues or saved.queue in self.queues)
+            and (not self.groups or saved.group_id in self.groups)
             and (self.visibility is None or self.visibility.has(saved.owner))
             and (not self.jobs or self._names(saved.entry.job_id))
         )

@@ -104,10 +104,16 @@ class JobViewService:
         job, spec = view.job, view.job.spec
         if is_parent(job):
             return view
-        cost = None if spec.prices is None else await self._costs.of_job(job.id, caller=caller)
+        view = await self.with_cost(view, caller=caller)
         metrics = await self._costs.metrics.current(job, caller=caller) if spec.reports_metrics else {}
         found = await self._checkpoints.list(job.id, caller=caller) if spec.checkpoints is not None else ()
-        return replace(view, cost=cost, metrics=metrics, checkpoints=found[: -newest - 1 : -1])
+        return replace(view, metrics=metrics, checkpoints=found[: -newest - 1 : -1])
+
+    async def with_cost(self, view: JobView, *, caller: Caller) -> JobView:
+        """The view with its cost. Raises NotFound, Throttled and StoreFailed."""
+        if view.job.spec.prices is None or is_parent(view.job):
+            return view
+        return replace(view, cost=await self._costs.of_job(view.job.id, caller=caller))
 
     async def _rerun(self, job: Job) -> JobId | None:
         return (await self._search.reruns([job])).get(job.id)

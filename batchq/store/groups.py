@@ -7,7 +7,7 @@ from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
 from batchq.domain.times import microseconds
-from batchq.ports.groups import GroupQuery
+from batchq.ports.groups import MAX_QUEUED, GroupQuery
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import execute_each, load_statements
@@ -34,6 +34,8 @@ def newest_groups(connection: Connection, query: GroupQuery) -> Sequence[Group]:
         "since": None if query.since is None else microseconds(query.since),
         "user": None if seen is None else rows.text(seen.user),
         "accounts": None if seen is None else rows.json_texts(seen.accounts),
+        "queues": rows.json_texts(query.queues) if query.queues else None,
+        "most": MAX_QUEUED,
         "limit": query.limit,
     }
     if query.name is None:

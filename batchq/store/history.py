@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.ports.history import FeedEnds, FeedEntry, FeedFilter, FeedPage, HistoryEntry
 from batchq.store import rows
 from batchq.store.quarantine import skip_unreadable
@@ -98,12 +98,13 @@ def _filters(wanted: FeedFilter) -> dict[str, str | None]:
         "accounts": None if visibility is None else rows.json_texts(visibility.accounts),
         "jobs": rows.json_texts(wanted.jobs) if wanted.jobs else None,
         "queues": rows.json_texts(wanted.queues) if wanted.queues else None,
+        "groups": rows.json_texts(wanted.groups) if wanted.groups else None,
         "statuses": rows.json_texts(wanted.statuses) if wanted.statuses else None,
     }
 
 
-def _feed_entry(row: tuple[int, str, str, str, str, str, str, str | None, str | None]) -> FeedEntry:
-    number, job_id, value, name, queue, user, account, group, notify = row
+def _feed_entry(row: tuple[int, str, str, str, str, str, str, str | None, str | None, str | None]) -> FeedEntry:
+    number, job_id, value, name, queue, user, account, group, group_id, notify = row
     return FeedEntry(
         number=number,
         entry=rows.history_entry_of_row(JobId(job_id), value),
@@ -111,5 +112,6 @@ def _feed_entry(row: tuple[int, str, str, str, str, str, str, str | None, str | 
         queue=QueueName(queue),
         owner=rows.owner(user, account),
         group=group,
+        group_id=None if group_id is None else GroupId(group_id),
         notify=notify,
     )

@@ -14,6 +14,7 @@ from batchq.ports.responses import (
     batch,
     checkpoints,
     costs,
+    definitions,
     groups,
     jobs,
     machines,
@@ -25,6 +26,7 @@ from batchq.ports.responses import (
 from batchq.ports.responses.job_details import JobResponse
 
 AT = 1_795_000_000_000  # milliseconds
+COST = {"currency": "EUR", "total": 3.42, "gpu": 3.1, "compute": 0.3, "storage": 0.02, "estimatedSavings": None}
 JOB = r"/v1/batchq/jobs/[^/]+"
 #: The type of each response, by its path.
 TYPES = {
@@ -32,6 +34,7 @@ TYPES = {
     "/v1/batchq/listgroups": groups.GroupsResponse,
     "/v1/batchq/overview": server.OverviewResponse,
     "/v1/batchq/activity": activity.ActivityResponse,
+    "/v1/batchq/definitionuse": definitions.DefinitionUseResponse,
     "/v1/batchq/listmachines": machines.MachinesResponse,
     "/v1/batchq/whoami": accounts.CallerResponse,
     "/v1/batchq/events": records.ListEventsResponse,

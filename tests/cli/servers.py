@@ -71,7 +71,7 @@ class ScriptedServer:
 
 
 class NativeServer(ScriptedServer):
-    """Answers listjobs by the filters `idPrefix`, `jobNames` and `jobStatuses` alone, `page_size` rows a page."""
+    """Answers listjobs by `idPrefix`, `jobNames`, `jobStatuses` and `parentId` alone, `page_size` rows a page."""
 
     def __init__(self):
         super().__init__()
@@ -122,6 +122,7 @@ class NativeServer(ScriptedServer):
             other_job["jobId"].startswith(content.get("idPrefix", ""))
             and ("jobNames" not in content or other_job["jobName"] in content["jobNames"])
             and ("jobStatuses" not in content or other_job["status"] in content["jobStatuses"])
+            and ("parentId" not in content or other_job.get("parentId") == content["parentId"])
         )
 
 
@@ -199,6 +200,8 @@ class JobServer(ScriptedServer):
         self.sentence = None
         #: What the latest attempt used; None: it was not measured.
         self.use = None
+        #: What the job cost; None: the server has no prices.
+        self.cost = None
         #: Why no compute environment could hold the submitted job; empty: one could.
         self.warning = ""
         #: The number of further requests that are answered with 503.
@@ -267,7 +270,8 @@ class JobServer(ScriptedServer):
 
     async def _get(self, request):
         use = {} if self.use is None else {"use": self.use}
-        return self.json(request, {"job": details(row(startedAt=AT, **use))})
+        cost = {} if self.cost is None else {"cost": self.cost}
+        return self.json(request, {"job": details(row(startedAt=AT, **use), **cost)})
 
     async def _log(self, request):
         self.log_requests.append(request.match_info["id"])

@@ -8,6 +8,7 @@ import pytest
 from batchq.cli.catalog_detail import definition_fields, environment_fields, queue_fields
 from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
 from tests.cli.servers import batchq, row
+from tests.console.conftest import console_of
 
 QUEUES = [
     {
@@ -105,7 +106,38 @@ async def test_show_prints_a_definition_in_words(catalog, capsys):
         "command": "echo hi",
         "resources": "2 vCPU, 64 MiB",
     }
-    assert catalog.requests == [("POST", "/v1/describejobdefinitions", {"jobDefinitionName": "a"})]
+    assert catalog.requests[0] == ("POST", "/v1/describejobdefinitions", {"jobDefinitionName": "a"})
+
+
+async def test_show_prints_what_the_last_jobs_of_a_definition_used(tmp_path, monkeypatch, capsys):
+    async with console_of(tmp_path / "data") as console:
+        monkeypatch.setenv("BATCHQ_URL", console.url)
+        job = await console.run("train", script={"seconds": 2, "cpus": 0.5, "memory_mib": 20}, until="SUCCEEDED")
+        name = (await console.describe(job))["jobDefinition"].rpartition("/")[2]
+
+        assert await batchq("def", "show", name) == 0
+
+    fields = dict(line.split("\t") for line in capsys.readouterr().out.splitlines())
+    assert fields["measured"] == "1 attempt of the last 100 jobs"
+    assert re.fullmatch(r"median (\S+ s), p95 \1, most \1", fields["CPU time"])
+    assert fields["peak memory"] == "median 20 MiB, p95 20 MiB, most 20 MiB of 64 MiB"
+
+
+async def test_show_prints_the_advice_about_a_definition(catalog, capsys):
+    spread = {"median": 2.0, "p95": 2.0, "most": 3.0}
+    advice = "64 MiB would be enough."
+    catalog.responses["/v1/batchq/definitionuse"] = {
+        "jobDefinition": "a:2",
+        "measuredAttempts": 20,
+        "memoryMiB": 64,
+        "cpuSeconds": spread,
+        "advice": advice,
+    }
+
+    assert await batchq("def", "show", "a") == 0
+
+    assert f"advice\t{advice}" in capsys.readouterr().out
+    assert catalog.requests[-1][2] == {"jobDefinition": "a:2"}
 
 
 @pytest.fixture

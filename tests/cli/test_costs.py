@@ -1,11 +1,14 @@
 """`batchq cost` and `batchq budget`: requests and output."""
 
+import re
+
 import pytest
 
+from tests.cli.responses import COST
 from tests.cli.servers import batchq, ended
+from tests.console.conftest import console_of
 
 JOB = "5d1f6c1e-0000-4000-8000-000000000001"
-COST = {"currency": "EUR", "total": 3.42, "gpu": 3.1, "compute": 0.3, "storage": 0.02, "estimatedSavings": None}
 ROW = {"name": "ada", "currency": "EUR", "total": 12.5, "gpu": 10.0, "compute": 2.5, "active": 1.25}
 BUDGET = {
     "account": "lab",
@@ -42,6 +45,19 @@ async def test_a_job_without_prices_has_empty_amounts(costs, capsys):
     assert await batchq("cost", JOB) == 0
 
     assert capsys.readouterr().out == f"{JOB}\t\t\t\t\t\t\n"
+
+
+async def test_wait_and_show_print_the_cost_of_a_job_and_of_an_array(tmp_path, monkeypatch, capsys):
+    (tmp_path / "prices.toml").write_text('currency = "EUR"\nvcpu_hour = 360000.0\n')
+    async with console_of(tmp_path / "data", prices=tmp_path / "prices.toml") as console:
+        monkeypatch.setenv("BATCHQ_URL", console.url)
+        one = await console.run("train", script={"seconds": 0.1}, until="SUCCEEDED")
+        two = await console.submit("sweep", script={"seconds": 0.1}, arrayProperties={"size": 2})
+        for job in (one, two):
+            assert await batchq("wait", job) == 0
+            assert re.search(r"; \d+\.\d\d EUR", capsys.readouterr().err)
+            assert await batchq("show", job) == 0
+            assert re.search(r"^cost\t\d+\.\d\d EUR$", capsys.readouterr().out, re.MULTILINE)
 
 
 async def test_a_report_has_a_line_for_each_group(costs, capsys):

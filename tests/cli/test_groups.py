@@ -1,11 +1,13 @@
 """Groups in the command line, against a whole server with simulated containers."""
 
 import asyncio
+import io
 import json
 import re
 
 import pytest
 
+from batchq.cli import groups, job_holds, log_merge
 from batchq.cli.main import main
 from batchq.cli.progress import JobProgress, bar, summary_line
 from batchq.cli.sweep import read_axes
@@ -81,6 +83,29 @@ async def test_a_group_is_one_row_of_the_list_and_its_name_lists_its_jobs(batchq
 
     assert rows == ["fit  3: 3 succeeded", "alone"]
     assert sorted(jobs) == ["fit-1", "fit-2", "fit-3"]  # requests at the same time have no order
+
+
+async def test_the_groups_of_a_queue_are_rows_of_its_list(console, batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
+
+    _, rows, _ = await batchq("list", "-q", "default")
+    _, others, _ = await batchq("list", "-q", "night")
+
+    assert (rows, others) == (["fit  3: 3 succeeded"], [])
+
+
+async def test_an_array_that_runs_is_one_row_that_counts_stopped_children_as_stopped(console, batchq):
+    job_id = await console.submit("fit", script={"seconds": None, "on_term": 0}, arrayProperties={"size": 2})
+    for child in (0, 1):
+        await console.wait_for(f"{job_id}:{child}", "RUNNING")
+    await batchq("terminate", f"{job_id}:1")
+    await console.wait_for(f"{job_id}:1", "FAILED")
+
+    _, rows, _ = await batchq("list")
+    _, listed, _ = await batchq("list", "-a", "--columns", "name,state")
+
+    assert rows == ["fit  2: 0 succeeded, 1 stopped, 1 running"]
+    assert listed == ["fit\tPENDING"]
 
 
 async def test_at_most_max_running_jobs_of_a_sweep_run(batchq):
@@ -164,9 +189,38 @@ async def test_another_command_of_the_same_name_makes_another_group(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..3", "--wait")
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
 
-    _, jobs, _ = await batchq("list", "fit", "-o", "ids")
+    _, jobs, notices = await batchq("list", "fit", "-o", "ids")
+    _, shown, (notice,) = await batchq("show", "fit")
 
-    assert len(jobs) == 2
+    assert (len(jobs), notices) == (5, [])
+    assert shown[0] == "fit  2: 2 succeeded"
+    assert re.fullmatch(r"batchq: 2 groups have the name fit; g-[0-9a-f]{20} is the newest", notice)
+
+
+async def test_why_says_how_many_failures_it_does_not_count(batchq, monkeypatch):
+    monkeypatch.setattr(groups, "MAX_SHOWN", 1)
+    await batchq("submit", "busybox", "--name", "fit", *FAILS, "--each", "seed=1..3", "--wait")
+
+    _, lines, _ = await batchq("why", "fit")
+
+    assert lines[1:] == [
+        "1 FAILED: exit code 3: Essential container in task exited",
+        "2 more FAILED: only the newest 1 are counted by reason",
+    ]
+
+
+@pytest.mark.parametrize("command", ["hold", "pause"])
+async def test_more_than_20_jobs_of_a_named_group_are_confirmed(batchq, monkeypatch, command):
+    monkeypatch.setattr(job_holds, "can_ask", lambda: True)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    words = ("--name", "fit", *LASTS, "--each", "seed=1..25", "--max-running", "1")
+    await batchq("submit", "busybox", *words)  # hold takes those that wait
+
+    status, _, printed = await batchq(command, "fit")
+
+    assert status == 1
+    assert re.match(rf"batchq: {command} 2[345] jobs\? \[y/N\]", printed[0])
+    assert (await batchq("list", "--held", "-o", "ids"))[1] == []
 
 
 async def test_the_name_of_a_group_prints_the_output_of_its_jobs(batchq):
@@ -174,6 +228,27 @@ async def test_the_name_of_a_group_prints_the_output_of_its_jobs(batchq):
     await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--wait")
 
     status, lines, _ = await batchq("logs", "fit")
+
+    assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
+
+
+async def test_the_name_of_a_group_selects_its_events(console, batchq):
+    await batchq("submit", "busybox", "--name", "other", *FAST)
+    _, ids, _ = await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2", "--wait")
+
+    status, lines, _ = await batchq("events", "fit")
+
+    events = [json.loads(line) for line in lines]
+    assert (status, {event["jobId"] for event in events}) == (0, set(ids))
+    assert [event["groupEnd"]["succeeded"] for event in events if "groupEnd" in event] == [2]
+
+
+async def test_a_followed_group_prints_the_output_of_jobs_that_start_later(batchq, monkeypatch):
+    monkeypatch.setattr(log_merge, "LOOK_INTERVAL", 0.2)
+    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":1,"prints_environment":["seed"]}]')
+    await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--max-running", "1")
+
+    status, lines, _ = await batchq("logs", "fit", "-f")
 
     assert (status, sorted(lines)) == (0, ["fit-1| 1", "fit-2| 2", "fit-3| 3"])
 

@@ -5,9 +5,9 @@ from itertools import count
 import pytest
 from aiohttp import web
 
-from batchq.cli import http_client, job_logs
+from batchq.cli import http_client, job_logs, log_merge
 from batchq.cli.job_logs import printable
-from tests.cli.responses import explanation, overview
+from tests.cli.responses import AT, explanation, overview
 from tests.cli.servers import batchq, ended, job_id, row
 
 JOB = job_id("8f2c51a7")
@@ -129,29 +129,74 @@ async def test_lines_of_several_jobs_have_their_names(native, capsys, follow):
     ]
 
 
-@pytest.mark.parametrize("follow", [[], ["-f"]])
-async def test_of_an_array_the_running_children_are_printed(native, capsys, follow):
-    array_of(native, {7: "RUNNING", 5: "SUCCEEDED", 3: "RUNNING"})
+def array_of(native, children, status="PENDING"):
+    """An array with children that have a log of two lines, newest first. `children`: index, status and start."""
+    native.rows = [row("sweep", status, arraySize=10)]
+    for index, (child_status, start) in children.items():
+        native.rows.append(child(native, index, child_status, start))
+    native.responses["/v1/batchq/overview"] = overview()
 
-    assert await batchq("logs", JOB, *follow) == 0
 
-    assert sorted(capsys.readouterr().out.splitlines()) == ["sweep:3| hello", "sweep:7| hello"]
+def child(native, index, status, start):
+    times = [{"at": AT + start + step, "message": f"line {step}"} for step in (0, 10)]
+    native.responses[f"/v1/batchq/jobs/{JOB}:{index}/log"] = {"lines": times, "next": "2", "over": True}
+    return row("sweep", status, jobId=f"{JOB}:{index}", parentId=JOB, arrayIndex=index, startedAt=AT + start)
 
 
-async def test_of_an_array_that_has_ended_all_children_are_printed_in_their_order(native, capsys):
-    array_of(native, {7: "FAILED", 3: "SUCCEEDED"})
+async def test_lines_of_an_array_are_merged_by_time_and_those_of_ended_children_are_not_left_out(native, capsys):
+    array_of(native, {7: ("RUNNING", 4), 3: ("SUCCEEDED", 1)})
 
     assert await batchq("logs", JOB) == 0
 
-    assert capsys.readouterr().out.splitlines() == ["sweep:3| hello", "sweep:7| hello"]
+    assert capsys.readouterr().out.splitlines() == [
+        "sweep:3| line 0",
+        "sweep:7| line 0",
+        "sweep:3| line 10",
+        "sweep:7| line 10",
+    ]
 
 
-def array_of(native, children):
-    """An array with children that have a log, newest first."""
-    native.rows = [row("sweep", "PENDING", arraySize=10)]
-    for index, status in children.items():
-        native.rows.append(row("sweep", status, jobId=f"{JOB}:{index}", parentId=JOB, arrayIndex=index))
-        native.responses[f"/v1/batchq/jobs/{JOB}:{index}/log"] = log("hello")
+async def test_the_lines_of_each_child_have_a_colour(native, capsys):
+    array_of(native, {7: ("RUNNING", 4), 3: ("SUCCEEDED", 1)})
+
+    assert await batchq("logs", JOB, "--color", "always") == 0
+
+    starts = {line.partition("|")[0] for line in capsys.readouterr().out.splitlines()}
+    assert starts == {"\x1b[36msweep:3", "\x1b[35msweep:7"}
+
+
+async def test_a_followed_array_prints_ended_children_and_those_that_start_later(native, capsys, monkeypatch):
+    monkeypatch.setattr(log_merge, "LOOK_INTERVAL", 0.01)
+    array_of(native, {3: ("SUCCEEDED", 1), 7: ("RUNNING", 4)})
+    first = native.responses[f"/v1/batchq/jobs/{JOB}:7/log"]
+
+    def end_and_start_another(_):
+        native.rows = [row("sweep", "SUCCEEDED", arraySize=10), child(native, 9, "SUCCEEDED", 50)]
+        return first
+
+    native.responses[f"/v1/batchq/jobs/{JOB}:7/log"] = end_and_start_another
+
+    assert await batchq("logs", JOB, "-f") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"sweep:{index}| line {step}" for index in (3, 7, 9) for step in (0, 10)]
+
+
+async def test_a_followed_array_says_why_no_child_has_started_and_waits(native, capsys, monkeypatch):
+    monkeypatch.setattr(log_merge, "LOOK_INTERVAL", 0.01)
+    array_of(native, {})
+
+    def start(_):
+        native.rows = [row("sweep", "SUCCEEDED", arraySize=10), child(native, 0, "SUCCEEDED", 1)]
+        return explanation("Next in queue default.", jobId=JOB)
+
+    native.responses[f"/v1/batchq/jobs/{JOB}/why"] = start
+
+    assert await batchq("logs", JOB, "-f") == 0
+
+    printed = capsys.readouterr()
+    assert "no job of the array has started: Next in queue default." in printed.err
+    assert printed.out.splitlines() == ["sweep:0| line 0", "sweep:0| line 10"]
 
 
 async def test_of_a_job_that_does_not_run_the_reason_is_printed(native, capsys):
@@ -185,7 +230,11 @@ def test_a_terminal_gets_text_and_colours_only(text, color, shown):
 @pytest.mark.parametrize(
     ("rows", "words", "end"),
     [
-        ([row("sweep", "PENDING", arraySize=10)], [JOB], (1, "no job of the array has started")),
+        (
+            [row("sweep", "PENDING", arraySize=10)],
+            [JOB],
+            (1, "no job of the array has started: Next in queue default."),
+        ),
         (
             [row(jobId=f"{JOB}:{index}", parentId=JOB) for index in range(21)],
             [f"{JOB}:0-20", "-f"],
@@ -196,6 +245,7 @@ def test_a_terminal_gets_text_and_colours_only(text, color, shown):
 )
 async def test_a_selection_without_a_log_is_refused(native, capsys, rows, words, end):
     native.rows, (status, error) = rows, end
+    native.responses[f"/v1/batchq/jobs/{JOB}/why"] = explanation("Next in queue default.", jobId=JOB)
 
     assert await ended("logs", *words) == status
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from batchq.cli.command_table import COMMANDS, Target
-from batchq.cli.main import main
+from batchq.cli.main import main, parser, subparsers_of
 from batchq.cli.output import EXIT_STATUSES
 from tests.cli.servers import JOB, row
 from tests.docs.commands import leaves
@@ -189,11 +190,29 @@ def test_the_version_is_that_of_the_installed_package(capsys):
     assert capsys.readouterr().out == f"batchq {version('batchq')}\n"
 
 
-def test_the_help_lists_all_commands(capsys):
+def test_the_help_lists_all_commands_but_that_of_another_program(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
 
-    assert set(re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)) == set(COMMANDS) - {"ccancel"}
+
+
+def examples_of_help():
+    """The words of each call of batchq in the examples of the helps."""
+    commands = subparsers_of(parser())
+    for command in commands.values():
+        command.declare()
+    for text in [command.description for command in commands.values()]:
+        for example in re.findall(r"^ +((?:\S.*)?batchq .+)$", text, re.MULTILINE):
+            shown = re.split(r" {2,}", example)[0]
+            for call in re.split(r" [|] | && ", shown):
+                if call.startswith("batchq "):
+                    yield call
+
+
+@pytest.mark.parametrize("call", list(examples_of_help()))
+def test_the_examples_of_the_help_are_calls_that_parse(call):
+    parser().parse_args(shlex.split(call)[1:])
 
 
 def test_the_page_on_the_command_line_has_the_exit_statuses_of_the_help():

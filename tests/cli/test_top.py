@@ -10,7 +10,9 @@ from textual.widgets import DataTable, Input, Static
 from batchq.cli.main import main
 from batchq.cli.top_screen import StopDialog, TextScreen, TopApp
 from batchq.cli.top_view import FAST, SLOW, TopServer, TopSnapshot, TopState, View, summary_lines
-from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
+from batchq.domain.enums import Status
+from tests.cli.responses import AT as RESPONSE_AT
+from tests.cli.responses import details, environment, explanation, machine, machine_list, overview, queue
 from tests.cli.servers import job_id, row
 from tests.cli.terminal_session import on_terminal
 
@@ -34,6 +36,10 @@ OVERVIEW = overview(
 )
 ONE_MACHINE = machine_list(machine("local"))
 TRAIN, BLAST = row(), row("blast", jobId=job_id("77ab01c9"))
+
+
+def counts_of(**counts):
+    return {status: counts.get(status, 0) for status in Status}
 
 
 @pytest.fixture
@@ -167,6 +173,35 @@ async def test_keys_show_a_text_about_the_selected_job(top_server, key, path, re
         assert line in str(pilot.app.screen.query_one(Static).content)
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, TextScreen)
+
+
+async def test_an_array_that_runs_is_a_line_above_the_table(top_server):
+    top_server.rows.append(
+        row("fit", "PENDING", arraySize=9, statusSummary=counts_of(SUCCEEDED=5, FAILED=2), stoppedChildren=1)
+    )
+    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        await shown(pilot)
+        text = str(pilot.app.query_one("#summary", Static).content)
+    assert "fit  9: 5 succeeded, 1 failed, 1 stopped, 2 waiting" in text
+    assert not any("children" in content for content in top_server.listed)
+
+
+async def test_enter_shows_the_details_of_the_selected_job_in_words(top_server):
+    top_server.responses |= {
+        f"/v1/batchq/jobs/{TRAIN['jobId']}": {
+            "job": details(TRAIN | {"startedAt": RESPONSE_AT, "stoppedAt": RESPONSE_AT + 60_000})
+        },
+        f"/v1/batchq/jobs/{TRAIN['jobId']}/why": explanation("Next in queue default.", jobId=TRAIN["jobId"]),
+    }
+    async with app_of(top_server).run_test(size=(100, 40)) as pilot:
+        await shown(pilot)
+        await pilot.press("enter")
+        await shown(pilot)
+        text = str(pilot.app.screen.query_one(Static).content)
+    assert "why                Next in queue default." in text
+    assert "took               1 min" in text
+    assert "createdAt" not in text
+    assert str(RESPONSE_AT) not in text
 
 
 async def test_a_stop_needs_a_reason_and_is_carried_out_with_it(top_server):

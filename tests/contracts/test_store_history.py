@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import Owner, Visibility
 from batchq.domain.enums import Status, StopKind, StopProgress
+from batchq.domain.group_terms import GroupTerms
+from batchq.domain.ids import GroupId
 from batchq.domain.stop_values import Hold, StopStep
 from batchq.errors import Conflict
 from batchq.ports.history import FeedEnds, FeedFilter, HoldChange
@@ -138,6 +140,17 @@ async def test_every_filter_selects_its_entries(store):
     ]
     assert await numbers(store, FeedFilter(visibility=Visibility(user="eve"))) == []
     assert await numbers(store, FeedFilter(jobs=frozenset({"\ud800"}))) == []
+
+
+async def test_a_group_selects_the_entries_of_its_jobs(store):
+    terms = GroupTerms(id=GroupId("g-1"), name="fit")
+    await add(store, job(number=1, group=terms), job(number=2), job(number=3, group=terms))
+    wanted = FeedFilter(groups=frozenset({terms.id}))
+
+    found = (await read(store, wanted=wanted)).entries
+
+    assert [entry.number for entry in found] == [1, 3]
+    assert all(map(wanted.matches, found))
 
 
 async def test_an_array_selects_the_entries_of_its_children(store):

@@ -110,5 +110,5 @@ def test_the_workflow_runs_commands_that_other_examples_run():
     (workflow,) = (example for example in found if example.action == "workflow")
 
     steps = [line.partition("run: ")[2] for line in workflow.text.splitlines() if "- run: " in line]
-    assert steps == ["pip install ./batchq boto3 pytest", "pytest -q"]
+    assert steps == ["pip install './batchq[testing]' boto3", "pytest -q"]
     assert any(line.text.startswith("pytest -q") for line in found)

@@ -11,6 +11,7 @@ from operator import itemgetter
 from zipfile import ZipFile
 
 import pytest
+from packaging.requirements import Requirement
 
 from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
@@ -149,6 +150,16 @@ def test_the_metadata_name_the_license_the_authors_the_pages_the_types_and_the_c
     assert "Typing :: Typed" in described.get_all("Classifier")
     assert (installed / "batchq" / "py.typed").exists()
     assert "batchq = batchq.cli.main:main" in commands.read_text()
+
+
+@pytest.mark.exhaustive
+def test_the_extra_testing_installs_pytest_and_nothing_of_the_tests_of_batchq(installed):
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    required = message_from_string(metadata.read_text()).get_all("Requires-Dist")
+
+    names = {Requirement(text).name for text in required if text.endswith('extra == "testing"')}
+
+    assert names == {"pytest"}
 
 
 @pytest.mark.exhaustive

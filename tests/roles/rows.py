@@ -350,6 +350,9 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("CreateConsoleLogin", ""): _native("consolelogin", ALL),
     ("GetOverview", ""): _native("overview", ALL),
     ("GetActivity", ""): _native("activity", ALL),
+    ("GetDefinitionUse", ""): _use(
+        lambda owned: Request(path="/v1/batchq/definitionuse", body={"jobDefinition": owned.ref})
+    ),
     ("ListAudit", "of a job"): _reach(lambda owned: Request(path="/v1/batchq/listaudit", body={"job": owned.job})),
     ("ListAudit", "all"): _reach(
         lambda _: Request(path="/v1/batchq/listaudit", body={"operation": "SubmitJob", "maxResults": 1000}),

@@ -48,6 +48,8 @@ class Moved(Struct, frozen=True, kw_only=True):
     #: None: the child was inserted.
     before: Status | None
     after: Status
+    #: Whether the child FAILED because it was cancelled or terminated.
+    stopped: bool = False
 
 
 def is_parent(job: Job) -> bool:
@@ -265,7 +267,9 @@ def count_children(job: Job, moves: Iterable[Moved], now: datetime) -> Job:
         if move.after is Status.FAILED and job.spec.sequential:
             state = _with_failed_child(job, state, move.index)
     counts = counts_after(state.counts, [(move.before, move.after, 1) for move in moves])
-    after = _with_end_noted(replace(job, array_state=replace(state, counts=counts, counted_at=now)), now)
+    stopped = state.stopped + sum(move.stopped for move in moves)
+    counted = replace(state, counts=counts, stopped=stopped, counted_at=now)
+    after = _with_end_noted(replace(job, array_state=counted), now)
     ended = [(status, count) for status, count in counts if status in FINISHED]
     if sum(count for _, count in ended) < size(job):
         return after
@@ -279,7 +283,8 @@ def projected(job: Job, ended_at: datetime | None) -> Job:
     """
     state = _state_of(job)
     queued = [(status, Status.FAILED, count) for status, count in state.counts if status in QUEUED]
-    after = replace(job, array_state=replace(state, counts=counts_after(state.counts, queued)))
+    stopped = state.stopped + sum(count for _, _, count in queued)
+    after = replace(job, array_state=replace(state, counts=counts_after(state.counts, queued), stopped=stopped))
     return after if ended_at is None else _finish(after, ended_at, failed=True)
 
 

@@ -107,6 +107,11 @@ def is_stopped_by_user(job: Job) -> bool:
     return any(order.kind in {StopKind.CANCEL, StopKind.TERMINATE} and order.user for order in job.stop_orders)
 
 
+def failed_by_order(job: Job) -> bool:
+    """Whether the job FAILED because it was cancelled or terminated."""
+    return job.status is Status.FAILED and (job.is_cancelled or job.is_terminated)
+
+
 def stop_state(job: Job) -> str:
     """A text for what the effect of a stop order depends on. It changes with each status, attempt and order."""
     orders = [f"{order.kind}!" if order.forced_at is not None else order.kind for order in job.stop_orders]

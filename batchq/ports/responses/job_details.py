@@ -3,6 +3,7 @@
 from msgspec import Struct, field
 
 from batchq.domain.enums import Action, AttemptContainerState, DependencyType, Status
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.jobs import JobRow, UseResponse
 from batchq.ports.responses.stops import StopOrderResponse
 
@@ -125,6 +126,8 @@ class JobDetails(JobRow, frozen=True, kw_only=True, omit_defaults=True, rename="
     retry_strategy: RetryResponse
     #: Oldest first, with the one under way.
     attempts: tuple[AttemptResponse, ...]
+    #: What the job has cost so far; absent without prices, and of an array, whose cost GetJobCost adds up.
+    cost: CostResponse | None = None
     #: All orders to cancel or stop the job, oldest first.
     stop_orders: tuple[StopOrderResponse, ...] = ()
 

@@ -81,6 +81,8 @@ class JobRow(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="came
     parent_id: str | None = None
     #: Of an array: how many of its children have each status.
     status_summary: dict[Status, int] | None = None
+    #: Of an array: how many of its FAILED children were cancelled or terminated.
+    stopped_children: int = 0
     #: The id and the name of the job's group.
     group_id: str | None = None
     group_name: str | None = None

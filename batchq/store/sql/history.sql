@@ -25,6 +25,7 @@ SELECT
     coalesce(CASE WHEN json_valid(spec) THEN json_extract(spec, '$.name') END, jobs.name),
     queue, owner, account,
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.group.name') END,
+    CASE WHEN json_valid(spec) THEN json_extract(spec, '$.group.id') END,
     CASE WHEN json_valid(spec) THEN json_extract(spec, '$.notify') END
 FROM job_history
     CROSS JOIN jobs ON jobs.sequence = job_history.sequence
@@ -32,6 +33,11 @@ FROM job_history
 WHERE number > :after AND number <= :through
     AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues) AS named))
+    AND (
+        :groups IS NULL
+        OR CASE WHEN json_valid(spec) THEN json_extract(spec, '$.group.id') END
+        IN (SELECT value FROM json_each(:groups) AS named)
+    )
     AND (
         :jobs IS NULL OR jobs.id IN (SELECT value FROM json_each(:jobs) AS named)
         OR parent_sequence IS NOT NULL
