@@ -23,11 +23,11 @@ from batchq.compute.kubernetes.pod_state import (
     WITHDRAW,
     PodState,
     accepted_at,
-    mount_refusal,
     withdrawn_for,
 )
 from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound, is_shared, uid_of
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
+from batchq.compute.kubernetes.start_refusals import mount_refusal
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
 from batchq.domain.ids import MachineName, Tag

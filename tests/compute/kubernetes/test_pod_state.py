@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
-from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, mount_refusal, read_pod, seen_run
+from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, read_pod, seen_run
 from batchq.compute.kubernetes.pods import decode_pod
+from batchq.compute.kubernetes.start_refusals import mount_refusal
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import ImageUnavailable, StartHadNoEffect, StartRefused
 from batchq.ports.runtime import ContainerState, Inspection
