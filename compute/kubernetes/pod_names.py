@@ -24,6 +24,9 @@ REPLACES = "io.batchq.replaces"
 #: The annotation that batchq sets before it deletes a bound pod: why it does. A pod that is deleted without the
 #: annotation was deleted by another client.
 DELETED_FOR = "io.batchq.deleted-for"
+#: The annotation with the uid of the node to which the pod was bound, which the binding sets: a later node of the same
+#: name is another one.
+NODE_UID = "io.batchq.node-uid"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 MARK = "mark.batchq.io/"  # the annotation with the mark of a container is this and the name of the container
@@ -111,6 +114,11 @@ def mark_of(pod: object, name: str) -> str | None:
 def withdrawal_of(pod: object, name: str) -> str:
     """The reason for which the start of a container was withdrawn."""
     return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
+
+
+def node_uid_of(pod: object) -> str | None:
+    """The uid of the node to which the pod was bound; None: an earlier version of batchq bound the pod."""
+    return _annotations(pod).get(NODE_UID)
 
 
 def replaced_uids(pod: object) -> tuple[str, ...]:

@@ -22,13 +22,13 @@ from batchq.compute.kubernetes.pod_names import (
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
-from batchq.compute.kubernetes.pods import is_being_deleted, is_bound
+from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion
 from batchq.compute.kubernetes.start_refusals import (
     admission_refusal,
-    may_have_run,
+    may_have_begun,
+    program_refusal,
     refusal_of,
     refused_start,
-    start_error,
 )
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown
@@ -145,7 +145,7 @@ def accepted_at(pod: Mapping[str, Any]) -> datetime:
 
 def _held(pod: Mapping[str, Any], tag: Tag) -> PodState:
     """The state of a container whose start was not requested: it never ran."""
-    if _is_over(pod) or _is_over_by_kubelet(pod):
+    if _is_over(pod) or is_confirmed_deletion(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod) or admission_refusal(pod))
     return _never_ran(tag)
 
@@ -155,7 +155,7 @@ def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -
 
     Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
     """
-    if _is_over(pod) or _is_over_by_kubelet(pod) or container.get("image") == HELD_IMAGE:
+    if _is_over(pod) or is_confirmed_deletion(pod) or container.get("image") == HELD_IMAGE:
         return _never_ran(tag, is_spent=True, refusal=refusal_of(withdrawal_of(pod, name_in_pod(tag))))
     return _never_ran(
         tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
@@ -178,7 +178,7 @@ def _waiting(
         return _not_admitted(pod, tag, now)
     if is_over and not _deleted_for(pod) and _is_disrupted(pod):
         return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
-    if is_over or _is_over_by_kubelet(pod):
+    if is_over or is_confirmed_deletion(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
@@ -191,6 +191,18 @@ def _waiting(
 def refused_again(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     """The state of a container whose pod its kubelet had accepted, and refused after a restart: it may have run."""
     return _lost(tag, accepted_at(pod), None, now)
+
+
+def lost_with_node(pod: Mapping[str, Any], tag: Tag, state: PodState, now: datetime) -> PodState:
+    """The state of a container whose node has left the cluster. `state`: what the pod still shows."""
+    if state.is_spent or state.state in (ContainerState.EXITED, ContainerState.GOING):
+        return state
+    if is_removed(pod):
+        return _never_ran(tag, state=ContainerState.GOING)
+    if mark_of(pod, name_in_pod(tag)) in (ContainerMark.HELD, ContainerMark.CREATED):
+        return _never_ran(tag, is_spent=True)
+    lost = _lost(tag, state.inspection.started_at or accepted_at(pod), None, now)
+    return replace(lost, container_id=state.container_id)
 
 
 def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
@@ -207,8 +219,8 @@ def _terminated(
     pod: Mapping[str, Any], tag: Tag, end: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
 ) -> PodState:
     reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
-    if reason == "StartError" and not may_have_run(message):
-        return _never_ran(tag, is_spent=True, refusal=start_error(message))
+    if reason == "StartError" and not may_have_begun(message):
+        return _never_ran(tag, is_spent=True, refusal=program_refusal(message))
     if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None):
         # A kubelet that was killed during the start reports a container that it has not seen running as an exit with 0.
         lost = _lost(tag, accepted_at(pod), seen, now)
@@ -315,11 +327,6 @@ def _is_over(pod: Mapping[str, Any]) -> bool:
 
 def _deleted_for(pod: Mapping[str, Any]) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(DELETED_FOR) or "")
-
-
-def _is_over_by_kubelet(pod: Mapping[str, Any]) -> bool:
-    """Whether the kubelet has confirmed the deletion: batchq deletes a bound pod with a grace above 0."""
-    return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
 
 
 def utc_of(text: object) -> datetime | None:

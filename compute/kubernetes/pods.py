@@ -11,6 +11,7 @@ from batchq.compute.kubernetes.pod_names import (
     FINALIZER,
     HELD_IMAGE,
     INSTANCE,
+    NODE_UID,
     ContainerMark,
     mark_path,
     name_in_pod,
@@ -70,13 +71,13 @@ class Pods:
     async def post(self, pod: Pod) -> ApiReply:
         return await self._rest.request("POST", self.path, body=pod)
 
-    async def bind(self, pod: Pod, node: str) -> ApiReply:
-        """Start the pod on a node. The API server carries this out at most once for a pod."""
+    async def bind(self, pod: Pod, node: str, node_uid: str) -> ApiReply:
+        """Start the pod on a node. The API server carries this out at most once, with the annotation of the pod."""
         name = pod["metadata"]["name"]
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "uid": uid_of(pod)},
+            "metadata": {"name": name, "uid": uid_of(pod), "annotations": {NODE_UID: node_uid}},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._rest.request("POST", f"{self.path}/{name}/binding", body=binding)
@@ -213,6 +214,14 @@ def was_accepted(pod: Pod) -> bool:
 
 def is_being_deleted(pod: Pod) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
+
+
+def is_confirmed_deletion(pod: Pod) -> bool:
+    """Whether the kubelet, or the controller of deleted nodes, has confirmed the deletion of a bound pod.
+
+    batchq deletes a bound pod with a grace above 0.
+    """
+    return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
 
 
 def _check(reply: ApiReply, call: str) -> None:

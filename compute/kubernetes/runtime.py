@@ -10,6 +10,7 @@ from typing import NoReturn
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
+from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod
@@ -52,9 +53,12 @@ class KubernetesRuntime:
         self._rest = RestClient(cluster, clock)
         self._pods = Pods(self._rest, instance)
         self._nodes = ClusterNodes(self._rest, instance, clock)
+        self._departed = DepartedNodes(self._rest, self._nodes, clock)
         self._reader = PodReader(instance, clock, self._kill_second_start)
         self._watch = PodWatch(self._rest, self._pods, self._reader, clock, self._nodes.release)
-        self._stops = PodStops(self._rest, self._pods, self._reader, has_deadline_kill=self._has_deadline_kill)
+        self._stops = PodStops(
+            self._rest, self._pods, self._reader, self._departed, has_deadline_kill=self._has_deadline_kill
+        )
         self._starts = PodStarts(
             instance=instance,
             namespace=cluster.namespace,
@@ -64,6 +68,7 @@ class KubernetesRuntime:
             reader=self._reader,
             watch=self._watch,
             nodes=self._nodes,
+            departed=self._departed,
             clock=clock,
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,7 +94,7 @@ class KubernetesRuntime:
         pod = await self._pods.get(tag)
         if pod is None or tag not in self._reader.tags_of(pod):
             return None
-        return self._reader.read(pod, tag).inspection
+        return self._reader.read(pod, tag, has_node_left=await self._departed.include(pod)).inspection
 
     async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
         await self._stops.signal_stop(tag, signal, grace)
@@ -130,17 +135,20 @@ class KubernetesRuntime:
                 if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
                     # The server ended between the removal of the last container and that of the pod.
                     await self._remove_pod(pod)
-                found += (
-                    replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
-                    for tag in self._reader.tags_of(pod)
-                )
+                has_left = await self._departed.include(pod)
+                states = [self._reader.read(pod, tag, has_node_left=has_left) for tag in self._reader.tags_of(pod)]
+                found += (replace(state.inspection, machine=pod["spec"].get("nodeName")) for state in states)
         return tuple(found)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        followed = self._stops.followed.get(tag)
+        followed, has_left = self._stops.followed.get(tag), await self._departed.include(self._watch.latest(tag))
+        if has_left and followed is None:
+            return  # the log was on the node
+        if has_left and followed is not None:
+            await followed.close()
         path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:

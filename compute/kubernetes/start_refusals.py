@@ -44,12 +44,12 @@ def admission_refusal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
     return None
 
 
-def may_have_run(message: str) -> bool:
+def may_have_begun(message: str) -> bool:
     """Whether the host failed, and not while it created the container: then the program may have begun."""
     return _has_host_failed(message) and not message.startswith("failed to create")
 
 
-def start_error(message: str) -> StartRefused:
+def program_refusal(message: str) -> StartRefused:
     """The refusal of a container whose program did not start."""
     if _has_host_failed(message):
         return refused_start("CannotStartContainerError", message)

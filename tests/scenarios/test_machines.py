@@ -209,6 +209,37 @@ async def test_a_job_on_a_machine_that_has_left_is_lost_with_its_host(simulated)
     assert [container.machine for container in second.containers] == ["b"]
 
 
+async def test_a_job_on_a_machine_that_has_left_is_lost_although_its_container_is_still_listed(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
+    lost = (await simulated.job(job)).tag
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.sleep(60)
+    assert (await simulated.job(job)).attempt.number == 1
+
+    simulated.runtime.runtime.engine.lose_machine("a")
+
+    await simulated.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
+    first, second = (await simulated.job(job)).all_attempts
+    assert first.status_reason == HOST_TERMINATED
+    assert [container.machine for container in second.containers] == ["b"]
+    await simulated.sleep(30)
+    assert lost not in simulated.runtime.runtime.engine.containers
+
+
+async def test_a_terminated_job_ends_with_its_reason_when_its_machine_has_left(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", attempts=2)
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.terminate(job, "stop it")
+    await simulated.sleep(60)
+
+    simulated.runtime.runtime.engine.lose_machine("a")
+
+    done = await simulated.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert len(done.attempts) == 1
+
+
 async def test_a_container_removed_while_its_machine_does_not_answer_may_still_run(simulated):
     await on(simulated, machine("a"), machine("b"))
     job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
