@@ -26,7 +26,15 @@ from batchq.compute.kubernetes.pod_state import (
     accepted_at,
     withdrawn_for,
 )
-from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound, is_shared, uid_of
+from batchq.compute.kubernetes.pods import (
+    Pod,
+    Pods,
+    changes_by_admission,
+    is_being_deleted,
+    is_bound,
+    is_shared,
+    uid_of,
+)
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
 from batchq.compute.kubernetes.start_refusals import mount_refusal
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
@@ -157,7 +165,8 @@ class PodStarts:
 
     async def _post(self, launch: LaunchSpec) -> Pod:
         """Create the pod, or return the one that an earlier create of this node made."""
-        reply = await self._pods.post(self._build(launch))
+        requested = self._build(launch)
+        reply = await self._pods.post(requested)
         if reply.status == HTTPStatus.CONFLICT:
             existing = await self._pods.get(launch.tag)
             if existing is not None and not self._is_own(existing, launch.tag):
@@ -168,9 +177,13 @@ class PodStarts:
             if existing is not None:
                 await self._pods.remove(existing, REMOVE)
                 replaces = (*replaced_uids(existing), uid_of(existing))
-            reply = await self._pods.post(self._build(launch, replaces))
+            requested = self._build(launch, replaces)
+            reply = await self._pods.post(requested)
         if not reply.ok:
             raise create_refusal(reply)
+        for container, change in changes_by_admission(requested, reply.body).items():
+            pod = reply.body["metadata"]["name"]
+            log.info("pod %s: the admission of the cluster changed its container %s: %s", pod, container, change)
         return reply.body
 
     def _build(self, launch: LaunchSpec, replaces: tuple[str, ...] = ()) -> Pod:

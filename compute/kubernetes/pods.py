@@ -11,6 +11,7 @@ from batchq.compute.kubernetes.pod_names import (
     FINALIZER,
     HELD_IMAGE,
     INSTANCE,
+    MARK,
     NODE_UID,
     ContainerMark,
     mark_path,
@@ -194,8 +195,22 @@ class Pods:
 
 
 def is_shared(pod: Pod) -> bool:
-    """Whether the pod has several containers."""
-    return len(pod["spec"]["containers"]) > 1
+    """Whether the pod has several containers of the job, by their marks. An admission webhook may have added others."""
+    return any(name.startswith(MARK) for name in pod["metadata"].get("annotations") or ())
+
+
+def changes_by_admission(requested: Pod, created: Pod) -> dict[str, str]:
+    """What the admission of the cluster changed of the containers that batchq requested, by name."""
+    found = {container["name"]: container for container in created["spec"].get("containers") or ()}
+    changes = {}
+    for container in requested["spec"]["containers"]:
+        own = found.get(container["name"], {})
+        texts = [name for name in ("command", "args") if (own.get(name) or []) != (container.get(name) or [])]
+        if own.get("image") != container["image"]:
+            texts.insert(0, f"image {container['image']} -> {own.get('image')}")
+        if texts:
+            changes[container["name"]] = ", ".join(texts)
+    return changes
 
 
 def uid_of(pod: Pod) -> str:

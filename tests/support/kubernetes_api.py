@@ -75,6 +75,8 @@ class ModelCluster:
         self.others = []
         #: Images that are not on the nodes, with the error of their pull.
         self.missing_images = {HELD_IMAGE: f'failed to pull and unpack image "{HELD_IMAGE}"'}
+        #: Changes each pod that is created, as an admission webhook does.
+        self.webhook = lambda _pod: None
         #: Whether the images have a shell.
         self.has_shell = True
         #: Whether a running container ends when its image changes.
@@ -286,6 +288,7 @@ class ModelCluster:
         name = pod["metadata"]["name"]
         if name in self.pods:
             return failure(409, "AlreadyExists", f'pods "{name}" already exists')
+        self.webhook(pod)
         pod["metadata"] |= {"uid": str(uuid4()), "creationTimestamp": stamp(now())}
         pod["status"] = {"phase": "Pending"}
         self.pods[name] = pod
@@ -326,7 +329,8 @@ class ModelCluster:
             target = changed
             for folder in folders:
                 target = target[int(folder) if isinstance(target, list) else folder]
-            if change["op"] == "test" and target.get(last) != change["value"]:
+            is_refused = change["op"] == "test" and target.get(last) != change["value"]
+            if is_refused or (change["op"] == "replace" and last not in target):
                 return failure(422, "Invalid", "the server rejected our request due to an error in our request")
             target[last] = change["value"]
         pod["metadata"], pod["spec"] = changed["metadata"], changed["spec"]
@@ -657,7 +661,7 @@ def _key(pod, name):
 
 def _id(pod, name):
     uid = pod["metadata"]["uid"]
-    return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] else uid
+    return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] or name != "main" else uid
 
 
 def _container_of(pod, container):
