@@ -19,6 +19,7 @@ from batchq.compute.kubernetes.pod_names import (
     ContainerMark,
     mark_of,
     name_in_pod,
+    run_of,
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
@@ -111,6 +112,13 @@ def seen_run(state: PodState) -> SeenRun | None:
     if not state.has_run or found.started_at is None or state.container_id is None:
         return None
     return SeenRun(container_id=state.container_id, started_at=found.started_at, stopped_at=found.stopped_at)
+
+
+def annotated_run(pod: Mapping[str, Any], tag: Tag) -> SeenRun | None:
+    """The first run that a survey of this or an earlier server saw and wrote into the pod; None: none did."""
+    container_id, _, at = (run_of(pod, name_in_pod(tag)) or "").partition(" ")
+    started = utc_of(at) if at else None
+    return None if started is None else SeenRun(container_id=container_id, started_at=started)
 
 
 def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:

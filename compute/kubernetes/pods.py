@@ -1,6 +1,7 @@
 """The requests about pods: create, bind, change, delete, list. Every change names the uid of the pod."""
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, TypedDict
 
@@ -13,6 +14,7 @@ from batchq.compute.kubernetes.pod_names import (
     INSTANCE,
     MARK,
     NODE_UID,
+    RUN,
     ContainerMark,
     mark_path,
     name_in_pod,
@@ -124,6 +126,11 @@ class Pods:
     async def mark_deleted(self, pod: Pod, why: str) -> None:
         """Store why batchq deletes the pod, before it does: another client's deletion is a loss of the host."""
         await self._patch(pod, metadata={"annotations": {DELETED_FOR: why}})
+
+    async def annotate_run(self, pod: Pod, tag: Tag, container_id: str, started_at: datetime) -> None:
+        """Store the first run of a container: the next server notices a second start by its node."""
+        run = f"{container_id} {started_at.isoformat()}"
+        await self._patch(pod, metadata={"annotations": {f"{RUN}{name_in_pod(tag)}": run}})
 
     async def delete(self, pod: Pod, *, grace: int) -> None:
         """Delete the pod, unless it is another one. `grace` in seconds; above 0 for a bound pod. Repeatable."""

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
@@ -13,10 +14,10 @@ from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, 
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_names import name_in_pod
+from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.pod_start import PodStarts
-from batchq.compute.kubernetes.pod_state import REMOVE
+from batchq.compute.kubernetes.pod_state import REMOVE, PodState
 from batchq.compute.kubernetes.pod_stop import PodStops
 from batchq.compute.kubernetes.pods import Pod, Pods, is_shared, uid_of
 from batchq.compute.kubernetes.rest import RestClient
@@ -28,7 +29,7 @@ from batchq.errors import ContainerGone, ContainerRuntimeError, ExecRefused, Run
 from batchq.ports.clock import Clock
 from batchq.ports.exec_session import ExecCommand
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.ports.runtime import ContainerState, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 log = logging.getLogger(__name__)
 
@@ -136,8 +137,10 @@ class KubernetesRuntime:
                     # The server ended between the removal of the last container and that of the pod.
                     await self._remove_pod(pod)
                 has_left = await self._departed.include(pod)
-                states = [self._reader.read(pod, tag, has_node_left=has_left) for tag in self._reader.tags_of(pod)]
-                found += (replace(state.inspection, machine=pod["spec"].get("nodeName")) for state in states)
+                for tag in self._reader.tags_of(pod):
+                    state = self._reader.read(pod, tag, has_node_left=has_left)
+                    found.append(replace(state.inspection, machine=pod["spec"].get("nodeName")))
+                    self._annotate_run(pod, tag, state)
         return tuple(found)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
@@ -201,15 +204,27 @@ class KubernetesRuntime:
         await self._pods.remove(pod, REMOVE)
         self._nodes.release(uid_of(pod))
 
+    def _annotate_run(self, pod: Pod, tag: Tag, state: PodState) -> None:
+        """Write the run of a container into its pod once. A container that ends before a survey needs no write."""
+        started = state.inspection.started_at
+        is_known = run_of(pod, name_in_pod(tag)) is not None
+        if is_known or state.state is not ContainerState.RUNNING or state.container_id is None or started is None:
+            return
+        self._begin("annotate", pod, partial(self._pods.annotate_run, pod, tag, state.container_id, started))
+
     def _kill_second_start(self, pod: Pod, tag: Tag) -> None:
         """Kill a container that its node started a second time."""
+        self._begin("kill the second container of", pod, partial(self._pods.kill, pod, tag))
 
-        async def kill() -> None:
+    def _begin(self, what: str, pod: Pod, call: Callable[[], Awaitable[None]]) -> None:
+        """Make a call whose failure is only logged."""
+
+        async def make() -> None:
             try:
-                await self._pods.kill(pod, tag)
+                await call()
             except (ContainerRuntimeError, ContainerGone) as error:
-                log.warning("pod %s: its second container was not killed: %s", pod["metadata"]["name"], error)
+                log.warning("pod %s: the call to %s it failed: %s", pod["metadata"]["name"], what, error)
 
-        task = asyncio.create_task(kill(), name=f"kubernetes: kill {uid_of(pod)}")
+        task = asyncio.create_task(make(), name=f"kubernetes: {what} {uid_of(pod)}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

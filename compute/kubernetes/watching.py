@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
-from batchq.compute.kubernetes.pod_state import PodState, SeenRun, lost_with_node, read_pod, refused_again, seen_run
+from batchq.compute.kubernetes.pod_state import (
+    PodState,
+    SeenRun,
+    annotated_run,
+    lost_with_node,
+    read_pod,
+    refused_again,
+    seen_run,
+)
 from batchq.compute.kubernetes.pods import Pod, Pods, decode_pod, uid_of, was_accepted
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
@@ -66,7 +74,9 @@ class PodReader:
     def read(self, pod: Pod, tag: Tag, *, has_node_left: bool = False) -> PodState:
         """The state of a container of the pod. `has_node_left`: whether DepartedNodes include the pod."""
         uid, name = uid_of(pod), name_in_pod(tag)
-        state = read_pod(pod, tag, seen=self._seen.get(uid, {}).get(name), now=self._clock.now())
+        state = read_pod(
+            pod, tag, seen=self._seen.get(uid, {}).get(name) or annotated_run(pod, tag), now=self._clock.now()
+        )
         if was_accepted(pod):
             self._accepted.add(uid)
         elif isinstance(state.refusal, StartHadNoEffect) and uid in self._accepted:
