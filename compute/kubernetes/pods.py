@@ -162,10 +162,13 @@ class Pods:
         path, name = f"{self._rest.namespaced}/{kind}", owned["metadata"]["name"]
         reply = await self._rest.request("POST", path, body=owned)
         if reply.status == HTTPStatus.CONFLICT:
-            existing = (await self._rest.get(f"{path}/{name}")).body
-            if _owner_of(existing) == _owner_of(owned):
+            found = await self._rest.get(f"{path}/{name}")
+            existing = found.body if found.ok else {}
+            if existing and _owner_of(existing) == _owner_of(owned):
                 return
-            await self._rest.request("DELETE", f"{path}/{name}")
+            if existing:
+                options = {"preconditions": {"uid": existing["metadata"]["uid"]}}
+                await self._rest.request("DELETE", f"{path}/{name}", body=options)
             reply = await self._rest.request("POST", path, body=owned)
         if not reply.ok:
             raise RuntimeUnknown(f"create {name} of {kind}: status {reply.status}")

@@ -432,8 +432,12 @@ class ModelCluster:
         return _not_found(request) if secret is None else web.json_response(secret)
 
     async def _delete_secret(self, request):
-        secret = self.secrets.pop(request.match_info["name"], None)
-        return _not_found(request) if secret is None else web.json_response(secret)
+        secret, options = self.secrets.get(request.match_info["name"]), await request.json()
+        if secret is None:
+            return _not_found(request)
+        if options["preconditions"]["uid"] != secret["metadata"]["uid"]:
+            return failure(409, "Conflict", "the UID in the precondition does not match the UID in record")
+        return web.json_response(self.secrets.pop(request.match_info["name"]))
 
     async def _review(self, request):
         found = (await request.json())["spec"]["resourceAttributes"]
