@@ -183,6 +183,23 @@ async def test_a_job_on_a_machine_that_does_not_answer_may_still_run_and_keeps_i
     assert len(done.attempts) == 1
 
 
+async def test_a_start_on_a_machine_that_does_not_answer_names_the_machine(simulated):
+    await on(simulated, machine("a"))
+    job = await simulated.submit(Script(seconds=1, pull_delay=30), queue="wide")
+    await simulated.wait_for_why(job, "PULLING_IMAGE")
+    simulated.runtime.runtime.engine.disconnect("a")
+
+    await simulated.wait_for_why(
+        job,
+        "STARTING_MACHINE_AWAY",
+        "Was started on machine a, which has not answered for *: the job may run there. It is not started elsewhere "
+        "until the machine answers or has left.",
+        machine="a",
+    )
+    simulated.runtime.runtime.engine.reconnect("a")
+    await simulated.wait_for(job, Status.SUCCEEDED)
+
+
 async def test_a_job_is_retried_when_a_machine_that_lost_its_power_is_back(simulated):
     await on(simulated, machine("a"), machine("b"))
     job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
