@@ -26,6 +26,7 @@ from batchq.compute.kubernetes.pod_policy import MAX_REASON
 from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion
 from batchq.compute.kubernetes.start_refusals import (
     admission_refusal,
+    initialization_refusal,
     may_have_begun,
     program_refusal,
     refusal_of,
@@ -186,6 +187,8 @@ def _waiting(
         return _not_admitted(pod, tag, now)
     if is_over and not _deleted_for(pod) and _is_disrupted(pod):
         return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
+    if is_over and reason == "PodInitializing" and not _deleted_for(pod):
+        return _never_ran(tag, is_spent=True, refusal=initialization_refusal())
     if is_over or is_confirmed_deletion(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):

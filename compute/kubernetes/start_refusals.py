@@ -44,6 +44,11 @@ def admission_refusal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
     return None
 
 
+def initialization_refusal() -> StartRefused:
+    """The refusal of a pod whose init container failed: an admission webhook added it, as batchq creates none."""
+    return StartRefused("CannotStartContainerError: an init container of the cluster failed", certain=False)
+
+
 def may_have_begun(message: str) -> bool:
     """Whether the host failed, and not while it created the container: then the program may have begun."""
     return _has_host_failed(message) and not message.startswith("failed to create")

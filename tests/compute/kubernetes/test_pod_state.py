@@ -322,6 +322,16 @@ def test_a_restarted_container_is_known_without_an_earlier_reading(version):
     assert (found.exit_code, found.host_lost) == (137, True)
 
 
+def test_a_pod_whose_added_init_container_failed_has_not_run(version):
+    found = read(waiting(recorded(version, "creating"), "PodInitializing", phase="Failed"))
+
+    assert (found.state, found.is_spent) == (ContainerState.CREATED, True)
+    assert (str(found.refusal), found.refusal.certain) == (
+        "CannotStartContainerError: an init container of the cluster failed",
+        False,
+    )
+
+
 def test_a_start_that_the_deadline_ended_has_not_run(version):
     pod = waiting(recorded(version, "image-missing"), "ImagePullBackOff", phase="Failed", reason="DeadlineExceeded")
 
