@@ -93,7 +93,8 @@ class Inspection(Struct, frozen=True, kw_only=True):
     out_of_memory: bool = False
     #: The IP address of its node; only for a container that runs on the network of its attempt.
     address: str | None = None
-    #: The container failed, or never started, and the container engine or the machine went down since then.
+    #: The container failed, or never started, and the container engine or the machine went down since then. Also a
+    #: container whose machine has left the engine by an administrator's word, and which the engine still lists.
     host_lost: bool = False
     #: The first MAX_FAILURE characters of the `failure_file` of a container that failed; None: there is none.
     failure: str | None = None

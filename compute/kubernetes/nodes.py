@@ -28,6 +28,9 @@ from batchq.errors import RuntimeUnknown, StartHadNoEffect, StartInterrupted, St
 from batchq.ports.clock import Clock
 from batchq.settings import Runtime
 
+NODES = "/api/v1/nodes"
+#: The taint by which an administrator states that a machine is off. Kubernetes believes it while the node is not ready.
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 #: Ended pods need no room. Pods without a node are none of a node's.
 UNFINISHED_ON_A_NODE = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName!="
 #: Taints that Kubernetes sets for conditions of a node, which pass.
@@ -51,6 +54,13 @@ class ObjectName(Struct):
 
 class NamedObject(Struct):
     metadata: ObjectName
+
+
+class NodePresence(Struct, frozen=True, kw_only=True):
+    """A node of the cluster, whether it takes pods of jobs or not."""
+
+    uid: str
+    is_out_of_service: bool
 
 
 class NodeFacts(Struct, frozen=True, kw_only=True):
@@ -105,6 +115,8 @@ class ClusterNodes:
         self._instance = instance
         #: By name.
         self._nodes: dict[str, NodeFacts] = {}
+        #: All nodes of the cluster, by name.
+        self._present: dict[str, NodePresence] = {}
         #: By the name of the node and the uid of the pod.
         self._demands: defaultdict[str, dict[str, PodDemand]] = defaultdict(dict)
         #: The name of each pod's node, by the uid of the pod.
@@ -118,11 +130,11 @@ class ClusterNodes:
         self._node_watch = ListWatch(
             rest,
             clock,
-            "/api/v1/nodes",
+            NODES,
             {},
             on_change=self._node_changed,
             on_list=self._nodes_listed,
-            on_delete=lambda found: self._forget_node(decode(found, NamedObject).metadata.name),
+            on_delete=lambda found: self._node_gone(decode(found, NamedObject).metadata.name),
             may_be_old=True,
         )
         self._pod_watch = ListWatch(
@@ -137,8 +149,8 @@ class ClusterNodes:
             may_be_old=True,
         )
 
-    async def take(self, pod: Pod, name: str) -> None:
-        """Reserve room for the pod on this node.
+    async def take(self, pod: Pod, name: str) -> str:
+        """Reserve room for the pod on this node. Returns the uid of the node.
 
         Raises StartInterrupted if the node has left; StartHadNoEffect if it has no room; StartRefused if it has another
         platform than the pod requires; RuntimeUnknown.
@@ -156,6 +168,16 @@ class ClusterNodes:
             raise StartHadNoEffect(f"start: node {name} has no room for the pod")
         self._unseen.add(demand.uid)
         self._place(demand)
+        return self._present[name].uid
+
+    async def may_have_left(self, name: str, uid: str | None) -> bool:
+        """Whether the watch shows no node with this name, or another one, or one that is out of service.
+
+        `uid`: None if it is not known. Raises RuntimeUnknown.
+        """
+        await self._node_watch.ensure_running()
+        node = self._present.get(name)
+        return node is None or node.is_out_of_service or uid not in (None, node.uid)
 
     def release(self, uid: str) -> None:
         """The pod does not need its node any more."""
@@ -185,6 +207,7 @@ class ClusterNodes:
     def _node_changed(self, found: Raw) -> str:
         body = decode(found, dict)
         node, name = node_facts(body), body["metadata"]["name"]
+        self._present[name] = NodePresence(uid=body["metadata"]["uid"], is_out_of_service=is_out_of_service(body))
         if node is None:
             self._forget_node(name)
         elif node != self._nodes.get(name):
@@ -193,8 +216,12 @@ class ClusterNodes:
         return str(name)
 
     def _nodes_listed(self, names: frozenset[str]) -> None:
-        for name in [name for name in self._nodes if name not in names]:
-            self._forget_node(name)
+        for name in [name for name in self._present if name not in names]:
+            self._node_gone(name)
+
+    def _node_gone(self, name: str) -> None:
+        self._present.pop(name, None)
+        self._forget_node(name)
 
     def _forget_node(self, name: str) -> None:
         self._nodes.pop(name, None)
@@ -239,8 +266,7 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts | None:
     taints = [str(taint.get("key")) for taint in spec.get("taints") or () if taint.get("effect") in EFFECTS]
     if any(not key.startswith(CONDITIONS) for key in taints):
         return None
-    conditions = status.get("conditions") or ()
-    ready: Mapping[str, Any] = next((condition for condition in conditions if condition.get("type") == "Ready"), {})
+    ready = _ready(status)
     allocatable = status.get("allocatable") or {}
     return NodeFacts(
         name=metadata["name"],
@@ -254,6 +280,19 @@ def node_facts(node: Mapping[str, Any]) -> NodeFacts | None:
         is_cordoned=bool(spec.get("unschedulable")) or bool(taints) or ready.get("status") != "True",
         away_since=utc_of(ready.get("lastTransitionTime")) if ready.get("status") == "Unknown" else None,
     )
+
+
+def is_out_of_service(node: Mapping[str, Any]) -> bool:
+    """Whether an administrator states that the machine is off, and its kubelet does not state the contrary."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    is_marked = any(taint.get("key") == OUT_OF_SERVICE for taint in taints)
+    return is_marked and _ready(node.get("status") or {}).get("status") != "True"
+
+
+def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The condition that shows whether the kubelet answers; empty: it never did."""
+    conditions = status.get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == "Ready"), {})
 
 
 def demand_of(pod: Pod) -> Resources:

@@ -24,9 +24,13 @@ REPLACES = "io.batchq.replaces"
 #: The annotation that batchq sets before it deletes a bound pod: why it does. A pod that is deleted without the
 #: annotation was deleted by another client.
 DELETED_FOR = "io.batchq.deleted-for"
+#: The annotation with the uid of the node to which the pod was bound, which the binding sets: a later node of the same
+#: name is another one.
+NODE_UID = "io.batchq.node-uid"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 MARK = "mark.batchq.io/"  # the annotation with the mark of a container is this and the name of the container
+RUN = "run.batchq.io/"  # the annotation with the first run of a container is this and the name of the container
 ENVIRONMENT_LABEL = "batchq.environment"  # of a node: the compute environment whose jobs it runs
 #: The image of a container that is not to run yet. Its pull is refused at once, and nothing else happens.
 HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
@@ -111,6 +115,16 @@ def mark_of(pod: object, name: str) -> str | None:
 def withdrawal_of(pod: object, name: str) -> str:
     """The reason for which the start of a container was withdrawn."""
     return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
+
+
+def run_of(pod: object, name: str) -> str | None:
+    """The annotation with the first run of a container; None: no survey has seen it run."""
+    return _annotations(pod).get(f"{RUN}{name}")
+
+
+def node_uid_of(pod: object) -> str | None:
+    """The uid of the node to which the pod was bound; None: an earlier version of batchq bound the pod."""
+    return _annotations(pod).get(NODE_UID)
 
 
 def replaced_uids(pod: object) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
+from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, pod_name, replaced_uids
 from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy, check_available, check_permitted
@@ -23,11 +24,19 @@ from batchq.compute.kubernetes.pod_state import (
     WITHDRAW,
     PodState,
     accepted_at,
-    mount_refusal,
     withdrawn_for,
 )
-from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_bound, is_shared, uid_of
+from batchq.compute.kubernetes.pods import (
+    Pod,
+    Pods,
+    changes_by_admission,
+    is_being_deleted,
+    is_bound,
+    is_shared,
+    uid_of,
+)
 from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
+from batchq.compute.kubernetes.start_refusals import mount_refusal
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
 from batchq.domain.ids import MachineName, Tag
@@ -70,6 +79,7 @@ class PodStarts:
         reader: PodReader,
         watch: PodWatch,
         nodes: ClusterNodes,
+        departed: DepartedNodes,
         clock: Clock,
     ) -> None:
         self._instance = instance
@@ -80,6 +90,7 @@ class PodStarts:
         self._reader = reader
         self._watch = watch
         self._nodes = nodes
+        self._departed = departed
         self._clock = clock
         #: The launches of `create`, with the pods that it returned.
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
@@ -154,7 +165,8 @@ class PodStarts:
 
     async def _post(self, launch: LaunchSpec) -> Pod:
         """Create the pod, or return the one that an earlier create of this node made."""
-        reply = await self._pods.post(self._build(launch))
+        requested = self._build(launch)
+        reply = await self._pods.post(requested)
         if reply.status == HTTPStatus.CONFLICT:
             existing = await self._pods.get(launch.tag)
             if existing is not None and not self._is_own(existing, launch.tag):
@@ -165,9 +177,13 @@ class PodStarts:
             if existing is not None:
                 await self._pods.remove(existing, REMOVE)
                 replaces = (*replaced_uids(existing), uid_of(existing))
-            reply = await self._pods.post(self._build(launch, replaces))
+            requested = self._build(launch, replaces)
+            reply = await self._pods.post(requested)
         if not reply.ok:
             raise create_refusal(reply)
+        for container, change in changes_by_admission(requested, reply.body).items():
+            pod = reply.body["metadata"]["name"]
+            log.info("pod %s: the admission of the cluster changed its container %s: %s", pod, container, change)
         return reply.body
 
     def _build(self, launch: LaunchSpec, replaces: tuple[str, ...] = ()) -> Pod:
@@ -221,8 +237,8 @@ class PodStarts:
         """
         if machine is None:
             raise StartRefused("CannotStartContainerError: the job was placed on no node of the cluster")
-        await self._nodes.take(pod, machine)
-        reply = await self._pods.bind(pod, machine)
+        node_uid = await self._nodes.take(pod, machine)
+        reply = await self._pods.bind(pod, machine, node_uid)
         if reply.ok:
             return
         self._nodes.release(uid_of(pod))
@@ -247,14 +263,14 @@ class PodStarts:
         pod = await self._pods.get(tag)
         if pod is None or uid_of(pod) != uid:
             raise ContainerGone(f"the pod of {tag} does not exist any more")
-        if await self._is_decided(tag, pod):
+        if await self._is_decided(tag, pod, has_node_left=await self._departed.include(pod)):
             return
         state = self._reader.read_active(pod, tag)
         raise StartUnderWay(state.waits_for or "the node starts the container")
 
-    async def _is_decided(self, tag: Tag, pod: Pod) -> bool:
+    async def _is_decided(self, tag: Tag, pod: Pod, *, has_node_left: bool = False) -> bool:
         """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted."""
-        state = self._reader.read_active(pod, tag)
+        state = self._reader.read_active(pod, tag, has_node_left=has_node_left)
         if state.has_run:
             return True
         if state.is_spent:
@@ -299,7 +315,8 @@ class PodStarts:
                 found = await self._pods.get(tag)
                 if found is None or uid_of(found) != uid_of(pod):
                     raise refusal or ContainerGone(f"the pod of {tag} was deleted before its container ran")
-                state = self._reader.read_active(found, tag)
+                has_left = await self._departed.include(found)
+                state = self._reader.read_active(found, tag, has_node_left=has_left)
                 if state.has_run:
                     return True
                 if state.is_spent:

@@ -5,7 +5,6 @@ terminal phase while a container still runs. A terminal phase only means that a 
 not run. The order of the rules matters; each was measured on Kubernetes 1.20 and 1.36.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,33 +19,27 @@ from batchq.compute.kubernetes.pod_names import (
     ContainerMark,
     mark_of,
     name_in_pod,
+    run_of,
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
-from batchq.compute.kubernetes.pods import is_being_deleted, is_bound
+from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion
+from batchq.compute.kubernetes.start_refusals import (
+    admission_refusal,
+    initialization_refusal,
+    may_have_begun,
+    program_refusal,
+    refusal_of,
+    refused_start,
+)
 from batchq.domain.ids import Tag
-from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown, StartHadNoEffect, StartRefused
+from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 CONFIG_REASONS = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-#: The kubelet refused the pod before it began: another node may take it.
-ADMISSION_REASONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"})
-FORBIDDEN_REASONS = frozenset({"SysctlForbidden"})
 #: The node or an administrator ended the pod.
 HOST_REASONS = frozenset({"Evicted", "NodeLost", "Preempting", "Terminated", "NodeShutdown"})
-#: A failure of the kubelet or of containerd, which one of them reports at the end of its message.
-_INTERRUPTED = re.compile(
-    r"(?:context canceled|context deadline exceeded|transport is closing|ttrpc: closed"
-    r"|connection (?:refused|reset by peer)|error reading from server: EOF|transport: .*"
-    r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?)"
-    r"(?:: (?:unknown|unavailable|canceled|deadline exceeded))?\W*$"
-)
-#: A containerd that did not finish a creation keeps the name until it starts again.
-_NAME_IS_KEPT = "failed to reserve container name "
-#: What precedes values of a job: a job could write the text of a failure there.
-_OF_JOB = ('exec: "', 'mounting "', "chdir to cwd")
-NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
 KILLED = 137
 WHOLE_SECOND = timedelta(seconds=1)  # Kubernetes cuts times to whole seconds
 #: Why batchq deletes a bound pod: the beginning of the annotation DELETED_FOR.
@@ -122,6 +115,13 @@ def seen_run(state: PodState) -> SeenRun | None:
     return SeenRun(container_id=state.container_id, started_at=found.started_at, stopped_at=found.stopped_at)
 
 
+def annotated_run(pod: Mapping[str, Any], tag: Tag) -> SeenRun | None:
+    """The first run that a survey of this or an earlier server saw and wrote into the pod; None: none did."""
+    container_id, _, at = (run_of(pod, name_in_pod(tag)) or "").partition(" ")
+    started = utc_of(at) if at else None
+    return None if started is None else SeenRun(container_id=container_id, started_at=started)
+
+
 def container_status(pod: Mapping[str, Any], tag: Tag) -> Mapping[str, Any]:
     """The status of the tag's container; empty if the kubelet has not reported one."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
@@ -144,12 +144,6 @@ def withdrawn_for(pod: Mapping[str, Any]) -> str | None:
     return why.removeprefix(WITHDRAW) if why.startswith(WITHDRAW) else None
 
 
-def mount_refusal(events: Mapping[str, Any]) -> StartRefused | None:
-    """The refusal that events of a pod show whose volumes cannot be mounted; None: they show none."""
-    failed = [item.get("message") or "" for item in events.get("items") or () if item.get("reason") == "FailedMount"]
-    return _refused("CannotCreateContainerError", failed[-1]) if failed else None
-
-
 def accepted_at(pod: Mapping[str, Any]) -> datetime:
     """When the kubelet accepted the pod, or else when the pod was created. Raises RuntimeUnknown."""
     at = utc_of((pod.get("status") or {}).get("startTime")) or utc_of(pod["metadata"].get("creationTimestamp"))
@@ -160,8 +154,8 @@ def accepted_at(pod: Mapping[str, Any]) -> datetime:
 
 def _held(pod: Mapping[str, Any], tag: Tag) -> PodState:
     """The state of a container whose start was not requested: it never ran."""
-    if _is_over(pod) or _is_over_by_kubelet(pod):
-        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod) or _admission_refusal(pod))
+    if _is_over(pod) or is_confirmed_deletion(pod):
+        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod) or admission_refusal(pod))
     return _never_ran(tag)
 
 
@@ -170,8 +164,8 @@ def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -
 
     Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
     """
-    if _is_over(pod) or _is_over_by_kubelet(pod) or container.get("image") == HELD_IMAGE:
-        return _never_ran(tag, is_spent=True, refusal=_refusal_of(withdrawal_of(pod, name_in_pod(tag))))
+    if _is_over(pod) or is_confirmed_deletion(pod) or container.get("image") == HELD_IMAGE:
+        return _never_ran(tag, is_spent=True, refusal=refusal_of(withdrawal_of(pod, name_in_pod(tag))))
     return _never_ran(
         tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
     )
@@ -193,13 +187,15 @@ def _waiting(
         return _not_admitted(pod, tag, now)
     if is_over and not _deleted_for(pod) and _is_disrupted(pod):
         return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
-    if is_over or _is_over_by_kubelet(pod):
+    if is_over and reason == "PodInitializing" and not _deleted_for(pod):
+        return _never_ran(tag, is_spent=True, refusal=initialization_refusal())
+    if is_over or is_confirmed_deletion(pod):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
         return _never_ran(tag, refusal=ImageUnavailable(text))
     if reason in CONFIG_REASONS:
-        return _never_ran(tag, refusal=_refused("CannotCreateContainerError", message or reason))
+        return _never_ran(tag, refusal=refused_start("CannotCreateContainerError", message or reason))
     return _never_ran(tag, waits_for=f"node {pod['spec']['nodeName']} pulls the image and creates the container")
 
 
@@ -208,9 +204,21 @@ def refused_again(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     return _lost(tag, accepted_at(pod), None, now)
 
 
+def lost_with_node(pod: Mapping[str, Any], tag: Tag, state: PodState, now: datetime) -> PodState:
+    """The state of a container whose node has left the cluster. `state`: what the pod still shows."""
+    if state.is_spent or state.state in (ContainerState.EXITED, ContainerState.GOING):
+        return state
+    if is_removed(pod):
+        return _never_ran(tag, state=ContainerState.GOING)
+    if mark_of(pod, name_in_pod(tag)) in (ContainerMark.HELD, ContainerMark.CREATED):
+        return _never_ran(tag, is_spent=True)
+    lost = _lost(tag, state.inspection.started_at or accepted_at(pod), None, now)
+    return replace(lost, container_id=state.container_id)
+
+
 def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     """The state of a pod that ended without a container."""
-    refusal = _admission_refusal(pod)
+    refusal = admission_refusal(pod)
     if refusal is not None:
         return _never_ran(tag, is_spent=True, refusal=refusal)
     if _deleted_for(pod):
@@ -218,23 +226,12 @@ def _not_admitted(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
     return _lost(tag, accepted_at(pod), None, now)
 
 
-def _admission_refusal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
-    """Why the kubelet refused the pod before it began; None: it did not."""
-    status = pod.get("status") or {}
-    reason, message = status.get("reason") or "", status.get("message") or ""
-    if reason in ADMISSION_REASONS:
-        return StartHadNoEffect(f"start: {message or reason}")
-    if reason in FORBIDDEN_REASONS:
-        return StartRefused(f"CannotCreateContainerError: {message or reason}"[:MAX_REASON], forbidden=True)
-    return None
-
-
 def _terminated(
     pod: Mapping[str, Any], tag: Tag, end: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
 ) -> PodState:
     reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
-    if reason == "StartError" and not _may_have_run(message):
-        return _never_ran(tag, is_spent=True, refusal=_start_error(message))
+    if reason == "StartError" and not may_have_begun(message):
+        return _never_ran(tag, is_spent=True, refusal=program_refusal(message))
     if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None):
         # A kubelet that was killed during the start reports a container that it has not seen running as an exit with 0.
         lost = _lost(tag, accepted_at(pod), seen, now)
@@ -285,22 +282,6 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
     )
 
 
-def _may_have_run(message: str) -> bool:
-    """Whether the host failed, and not while it created the container: then the program may have begun."""
-    return _has_host_failed(message) and not message.startswith("failed to create")
-
-
-def _start_error(message: str) -> StartRefused:
-    """The refusal of a container whose program did not start."""
-    if _has_host_failed(message):
-        return _refused("CannotStartContainerError", message)
-    if "no such file" in message or "not found" in message:
-        code = NOT_FOUND
-    else:
-        code = NOT_EXECUTABLE if "permission denied" in message else NOT_STARTED
-    return StartRefused(_reason("CannotStartContainerError", message), exit_code=code)
-
-
 def _second_start(tag: Tag, seen: SeenRun, container_id: str, now: datetime) -> PodState:
     lost = _lost(tag, seen.started_at, seen, now)
     return replace(lost, ran_twice=container_id != seen.container_id)
@@ -348,22 +329,7 @@ def _never_ran(
 def _withdrawal(pod: Mapping[str, Any]) -> ContainerRuntimeError | None:
     """The refusal for which batchq has withdrawn the pod; None: it has not."""
     why = withdrawn_for(pod)
-    return None if why is None else _refusal_of(why)
-
-
-def _refusal_of(why: str) -> ContainerRuntimeError:
-    """The refusal with this reason, which a pod's annotation has."""
-    if why.startswith("CannotPullContainerError"):
-        return ImageUnavailable(why)
-    host_failed = _has_host_failed(why.partition(": ")[2])
-    return StartRefused(why, certain=not host_failed, host_failed=host_failed)
-
-
-def _has_host_failed(message: str) -> bool:
-    """Whether the kubelet or containerd ended or was too slow in the middle of a start."""
-    if message.startswith(_NAME_IS_KEPT):
-        return True
-    return _INTERRUPTED.search(message) is not None and not any(text in message for text in _OF_JOB)
+    return None if why is None else refusal_of(why)
 
 
 def _is_over(pod: Mapping[str, Any]) -> bool:
@@ -372,21 +338,6 @@ def _is_over(pod: Mapping[str, Any]) -> bool:
 
 def _deleted_for(pod: Mapping[str, Any]) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(DELETED_FOR) or "")
-
-
-def _is_over_by_kubelet(pod: Mapping[str, Any]) -> bool:
-    """Whether the kubelet has confirmed the deletion: batchq deletes a bound pod with a grace above 0."""
-    return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
-
-
-def _refused(kind: str, message: str) -> StartRefused:
-    """The refusal of a start. It is certain unless the message is about a failure of the host."""
-    host_failed = _has_host_failed(message)
-    return StartRefused(_reason(kind, message), certain=not host_failed, host_failed=host_failed)
-
-
-def _reason(kind: str, message: str) -> str:
-    return f"{kind}: {' '.join(message.split())}"[:MAX_REASON]
 
 
 def utc_of(text: object) -> datetime | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from math import ceil
 
+from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
 from batchq.compute.kubernetes.log_reader import FollowedLog
 from batchq.compute.kubernetes.pod_names import HELD_IMAGE, name_in_pod
@@ -33,12 +34,19 @@ class PodStops:
     """The stops of one instance's pods."""
 
     def __init__(
-        self, rest: RestClient, pods: Pods, reader: PodReader, *, has_deadline_kill: Callable[[], bool]
+        self,
+        rest: RestClient,
+        pods: Pods,
+        reader: PodReader,
+        departed: DepartedNodes,
+        *,
+        has_deadline_kill: Callable[[], bool],
     ) -> None:
         """`has_deadline_kill`: whether the server's kubelets keep exit code and log of a pod after its deadline."""
         self._rest = rest
         self._pods = pods
         self._reader = reader
+        self._departed = departed
         self._has_deadline_kill = has_deadline_kill
         #: The logs of containers that are stopped by a deletion.
         self.followed: dict[Tag, FollowedLog] = {}
@@ -90,9 +98,13 @@ class PodStops:
             await self.forget(tag)
 
     async def _running(self, tag: Tag) -> Pod:
-        """The pod, whose container runs. Raises ContainerGone."""
+        """The pod, whose container runs on a node of the cluster. Raises ContainerGone."""
         pod = await self._pods.get(tag)
-        if pod is None or self._reader.read_active(pod, tag).state is not ContainerState.RUNNING:
+        has_left = await self._departed.include(pod)
+        if (
+            pod is None
+            or self._reader.read_active(pod, tag, has_node_left=has_left).state is not ContainerState.RUNNING
+        ):
             raise ContainerGone(f"the container of {tag} does not run")
         return pod
 

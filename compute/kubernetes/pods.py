@@ -1,6 +1,7 @@
 """The requests about pods: create, bind, change, delete, list. Every change names the uid of the pod."""
 
 from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, TypedDict
 
@@ -11,6 +12,9 @@ from batchq.compute.kubernetes.pod_names import (
     FINALIZER,
     HELD_IMAGE,
     INSTANCE,
+    MARK,
+    NODE_UID,
+    RUN,
     ContainerMark,
     mark_path,
     name_in_pod,
@@ -70,13 +74,13 @@ class Pods:
     async def post(self, pod: Pod) -> ApiReply:
         return await self._rest.request("POST", self.path, body=pod)
 
-    async def bind(self, pod: Pod, node: str) -> ApiReply:
-        """Start the pod on a node. The API server carries this out at most once for a pod."""
+    async def bind(self, pod: Pod, node: str, node_uid: str) -> ApiReply:
+        """Start the pod on a node. The API server carries this out at most once, with the annotation of the pod."""
         name = pod["metadata"]["name"]
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "uid": uid_of(pod)},
+            "metadata": {"name": name, "uid": uid_of(pod), "annotations": {NODE_UID: node_uid}},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._rest.request("POST", f"{self.path}/{name}/binding", body=binding)
@@ -123,6 +127,11 @@ class Pods:
         """Store why batchq deletes the pod, before it does: another client's deletion is a loss of the host."""
         await self._patch(pod, metadata={"annotations": {DELETED_FOR: why}})
 
+    async def annotate_run(self, pod: Pod, tag: Tag, container_id: str, started_at: datetime) -> None:
+        """Store the first run of a container: the next server notices a second start by its node."""
+        run = f"{container_id} {started_at.isoformat()}"
+        await self._patch(pod, metadata={"annotations": {f"{RUN}{name_in_pod(tag)}": run}})
+
     async def delete(self, pod: Pod, *, grace: int) -> None:
         """Delete the pod, unless it is another one. `grace` in seconds; above 0 for a bound pod. Repeatable."""
         options = {"gracePeriodSeconds": grace, "preconditions": {"uid": uid_of(pod)}}
@@ -153,10 +162,13 @@ class Pods:
         path, name = f"{self._rest.namespaced}/{kind}", owned["metadata"]["name"]
         reply = await self._rest.request("POST", path, body=owned)
         if reply.status == HTTPStatus.CONFLICT:
-            existing = (await self._rest.get(f"{path}/{name}")).body
-            if _owner_of(existing) == _owner_of(owned):
+            found = await self._rest.get(f"{path}/{name}")
+            existing = found.body if found.ok else {}
+            if existing and _owner_of(existing) == _owner_of(owned):
                 return
-            await self._rest.request("DELETE", f"{path}/{name}")
+            if existing:
+                options = {"preconditions": {"uid": existing["metadata"]["uid"]}}
+                await self._rest.request("DELETE", f"{path}/{name}", body=options)
             reply = await self._rest.request("POST", path, body=owned)
         if not reply.ok:
             raise RuntimeUnknown(f"create {name} of {kind}: status {reply.status}")
@@ -193,8 +205,22 @@ class Pods:
 
 
 def is_shared(pod: Pod) -> bool:
-    """Whether the pod has several containers."""
-    return len(pod["spec"]["containers"]) > 1
+    """Whether the pod has several containers of the job, by their marks. An admission webhook may have added others."""
+    return any(name.startswith(MARK) for name in pod["metadata"].get("annotations") or ())
+
+
+def changes_by_admission(requested: Pod, created: Pod) -> dict[str, str]:
+    """What the admission of the cluster changed of the containers that batchq requested, by name."""
+    found = {container["name"]: container for container in created["spec"].get("containers") or ()}
+    changes = {}
+    for container in requested["spec"]["containers"]:
+        own = found.get(container["name"], {})
+        texts = [name for name in ("command", "args") if (own.get(name) or []) != (container.get(name) or [])]
+        if own.get("image") != container["image"]:
+            texts.insert(0, f"image {container['image']} -> {own.get('image')}")
+        if texts:
+            changes[container["name"]] = ", ".join(texts)
+    return changes
 
 
 def uid_of(pod: Pod) -> str:
@@ -213,6 +239,14 @@ def was_accepted(pod: Pod) -> bool:
 
 def is_being_deleted(pod: Pod) -> bool:
     return pod["metadata"].get("deletionTimestamp") is not None
+
+
+def is_confirmed_deletion(pod: Pod) -> bool:
+    """Whether the kubelet, or the controller of deleted nodes, has confirmed the deletion of a bound pod.
+
+    batchq deletes a bound pod with a grace above 0.
+    """
+    return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
 
 
 def _check(reply: ApiReply, call: str) -> None:

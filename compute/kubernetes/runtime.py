@@ -2,20 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
+from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.log_reader import read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
-from batchq.compute.kubernetes.pod_names import name_in_pod
+from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
 from batchq.compute.kubernetes.pod_start import PodStarts
-from batchq.compute.kubernetes.pod_state import REMOVE
+from batchq.compute.kubernetes.pod_state import REMOVE, PodState
 from batchq.compute.kubernetes.pod_stop import PodStops
 from batchq.compute.kubernetes.pods import Pod, Pods, is_shared, uid_of
 from batchq.compute.kubernetes.rest import RestClient
@@ -27,7 +29,7 @@ from batchq.errors import ContainerGone, ContainerRuntimeError, ExecRefused, Run
 from batchq.ports.clock import Clock
 from batchq.ports.exec_session import ExecCommand
 from batchq.ports.logs import LogLine
-from batchq.ports.runtime import Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
+from batchq.ports.runtime import ContainerState, Created, DeathReport, Inspection, LaunchSpec, RuntimeIdentity
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +54,12 @@ class KubernetesRuntime:
         self._rest = RestClient(cluster, clock)
         self._pods = Pods(self._rest, instance)
         self._nodes = ClusterNodes(self._rest, instance, clock)
+        self._departed = DepartedNodes(self._rest, self._nodes, clock)
         self._reader = PodReader(instance, clock, self._kill_second_start)
         self._watch = PodWatch(self._rest, self._pods, self._reader, clock, self._nodes.release)
-        self._stops = PodStops(self._rest, self._pods, self._reader, has_deadline_kill=self._has_deadline_kill)
+        self._stops = PodStops(
+            self._rest, self._pods, self._reader, self._departed, has_deadline_kill=self._has_deadline_kill
+        )
         self._starts = PodStarts(
             instance=instance,
             namespace=cluster.namespace,
@@ -64,6 +69,7 @@ class KubernetesRuntime:
             reader=self._reader,
             watch=self._watch,
             nodes=self._nodes,
+            departed=self._departed,
             clock=clock,
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,7 +95,7 @@ class KubernetesRuntime:
         pod = await self._pods.get(tag)
         if pod is None or tag not in self._reader.tags_of(pod):
             return None
-        return self._reader.read(pod, tag).inspection
+        return self._reader.read(pod, tag, has_node_left=await self._departed.include(pod)).inspection
 
     async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
         await self._stops.signal_stop(tag, signal, grace)
@@ -130,17 +136,22 @@ class KubernetesRuntime:
                 if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
                     # The server ended between the removal of the last container and that of the pod.
                     await self._remove_pod(pod)
-                found += (
-                    replace(self._reader.read(pod, tag).inspection, machine=pod["spec"].get("nodeName"))
-                    for tag in self._reader.tags_of(pod)
-                )
+                has_left = await self._departed.include(pod)
+                for tag in self._reader.tags_of(pod):
+                    state = self._reader.read(pod, tag, has_node_left=has_left)
+                    found.append(replace(state.inspection, machine=pod["spec"].get("nodeName")))
+                    self._annotate_run(pod, tag, state)
         return tuple(found)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self._watch.subscribe()
 
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
-        followed = self._stops.followed.get(tag)
+        followed, has_left = self._stops.followed.get(tag), await self._departed.include(self._watch.latest(tag))
+        if has_left and followed is None:
+            return  # the log was on the node
+        if has_left and followed is not None:
+            await followed.close()
         path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
@@ -193,15 +204,27 @@ class KubernetesRuntime:
         await self._pods.remove(pod, REMOVE)
         self._nodes.release(uid_of(pod))
 
+    def _annotate_run(self, pod: Pod, tag: Tag, state: PodState) -> None:
+        """Write the run of a container into its pod once. A container that ends before a survey needs no write."""
+        started = state.inspection.started_at
+        is_known = run_of(pod, name_in_pod(tag)) is not None
+        if is_known or state.state is not ContainerState.RUNNING or state.container_id is None or started is None:
+            return
+        self._begin("annotate", pod, partial(self._pods.annotate_run, pod, tag, state.container_id, started))
+
     def _kill_second_start(self, pod: Pod, tag: Tag) -> None:
         """Kill a container that its node started a second time."""
+        self._begin("kill the second container of", pod, partial(self._pods.kill, pod, tag))
 
-        async def kill() -> None:
+    def _begin(self, what: str, pod: Pod, call: Callable[[], Awaitable[None]]) -> None:
+        """Make a call whose failure is only logged."""
+
+        async def make() -> None:
             try:
-                await self._pods.kill(pod, tag)
+                await call()
             except (ContainerRuntimeError, ContainerGone) as error:
-                log.warning("pod %s: its second container was not killed: %s", pod["metadata"]["name"], error)
+                log.warning("pod %s: the call to %s it failed: %s", pod["metadata"]["name"], what, error)
 
-        task = asyncio.create_task(kill(), name=f"kubernetes: kill {uid_of(pod)}")
+        task = asyncio.create_task(make(), name=f"kubernetes: {what} {uid_of(pod)}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
-from batchq.compute.kubernetes.pod_state import PodState, SeenRun, read_pod, refused_again, seen_run
+from batchq.compute.kubernetes.pod_state import (
+    PodState,
+    SeenRun,
+    annotated_run,
+    lost_with_node,
+    read_pod,
+    refused_again,
+    seen_run,
+)
 from batchq.compute.kubernetes.pods import Pod, Pods, decode_pod, uid_of, was_accepted
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
@@ -47,11 +55,11 @@ class PodReader:
         """All containers of the pod, also those that were not created or were removed."""
         return tuple(all_tags_of_pod(pod, self._instance).values())
 
-    def read_active(self, pod: Pod, tag: Tag) -> PodState:
+    def read_active(self, pod: Pod, tag: Tag, *, has_node_left: bool = False) -> PodState:
         """The state of a container of the pod. Raises ContainerGone if the pod does not have the container."""
         if tag not in self.tags_of(pod):
             raise ContainerGone(f"the container of {tag} does not exist")
-        return self.read(pod, tag)
+        return self.read(pod, tag, has_node_left=has_node_left)
 
     def is_spent(self, pod: Pod) -> bool:
         """Whether the pod is over, or is being removed, and none of its containers ran or will run."""
@@ -63,9 +71,12 @@ class PodReader:
         states = [self.read(pod, tag) for tag in self.all_tags_of(pod)]
         return all(state.is_spent or state.state is ContainerState.EXITED for state in states)
 
-    def read(self, pod: Pod, tag: Tag) -> PodState:
+    def read(self, pod: Pod, tag: Tag, *, has_node_left: bool = False) -> PodState:
+        """The state of a container of the pod. `has_node_left`: whether DepartedNodes include the pod."""
         uid, name = uid_of(pod), name_in_pod(tag)
-        state = read_pod(pod, tag, seen=self._seen.get(uid, {}).get(name), now=self._clock.now())
+        state = read_pod(
+            pod, tag, seen=self._seen.get(uid, {}).get(name) or annotated_run(pod, tag), now=self._clock.now()
+        )
         if was_accepted(pod):
             self._accepted.add(uid)
         elif isinstance(state.refusal, StartHadNoEffect) and uid in self._accepted:
@@ -79,7 +90,7 @@ class PodReader:
             self._ran_twice.add((uid, name))
             log.error("container %s: the node started it a second time; it is killed", tag)
             self._on_second_start(pod, tag)
-        return state
+        return lost_with_node(pod, tag, state, self._clock.now()) if has_node_left else state
 
     def forget(self, uid: str) -> None:
         """The pod with the uid does not exist any more."""
@@ -137,8 +148,12 @@ class PodWatch:
 
     def current(self, tag: Tag, uid: str) -> Pod | None:
         """The pod as last seen; None: the pod with this uid was not seen."""
-        pod = self._pods.get(self._all_pods.name_of(tag))
+        pod = self.latest(tag)
         return pod if pod is not None and uid_of(pod) == uid else None
+
+    def latest(self, tag: Tag) -> Pod | None:
+        """The pod with the name of the tag as last seen; None: none was seen."""
+        return self._pods.get(self._all_pods.name_of(tag))
 
     @contextmanager
     def changes(self, tag: Tag) -> Iterator[asyncio.Event]:

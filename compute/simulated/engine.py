@@ -94,7 +94,7 @@ class SimulatedEngine:
             raise ContainerUnusable(f"the network that {launch.tag} was to join does not exist any more")
         if launch.spec.image in self.missing_images:
             raise ImageMissing(f"No such image: {launch.spec.image}")
-        if launch.machine is not None and all(machine.name != launch.machine for machine in self.machines):
+        if self._has_left(launch):
             raise StartInterrupted(f"machine {launch.machine} has left")
         try:
             script = read(environment_of(launch), launch.tag.attempt, job_name=launch.job_name, outcomes=self._outcomes)
@@ -125,6 +125,8 @@ class SimulatedEngine:
         if self.is_unreachable(tag):
             raise StartUnderWay(f"machine {container.launch.machine} does not answer")
         if container.started_at is None:
+            if self._has_left(container.launch):
+                raise StartInterrupted(f"machine {container.launch.machine} has left")
             container.start(self._now())
             for name in container.script.checkpoints:
                 self._plan_checkpoint(container, name, container.script.pull_delay)
@@ -159,10 +161,7 @@ class SimulatedEngine:
     def power_off(self, name: MachineName) -> None:
         """Let a machine of several lose its power, and with it every container that runs there."""
         for container in self._on(name):
-            if container.started_at is not None and container.crashed_at is None:
-                end = container.end()
-                container.crashed_at = self._now()
-                container.lost_with_machine = end is None or end.at > self._now()
+            self._crash(container)
         self._change_machine(name, away_since=self._now())
 
     def reconnect(self, name: MachineName) -> None:
@@ -176,6 +175,26 @@ class SimulatedEngine:
         for tag in gone:
             self.remove(tag)
         return gone
+
+    def lose_machine(self, name: MachineName) -> None:
+        """Take a machine from the engine, as an administrator does who states that the machine is off.
+
+        Its containers have ended without a report, and stay listed until they are removed. Their output is lost.
+        """
+        for container in self._on(name):
+            self._crash(container)
+        self.machines = tuple(machine for machine in self.machines if machine.name != name)
+
+    def _crash(self, container: SimulatedContainer) -> None:
+        """End a container with its machine, unless it has ended or was not started."""
+        if container.started_at is not None and container.crashed_at is None:
+            end = container.end()
+            container.crashed_at = max(self._now(), container.started_at)
+            container.lost_with_machine = end is None or end.at > container.crashed_at
+
+    def _has_left(self, launch: LaunchSpec) -> bool:
+        """Whether the machine of the launch is not among those of the engine any more."""
+        return launch.machine is not None and all(machine.name != launch.machine for machine in self.machines)
 
     def _change_machine(self, name: MachineName, *, away_since: datetime | None) -> None:
         self.machines = tuple(
@@ -259,6 +278,8 @@ class SimulatedEngine:
     def lines(self, tag: Tag) -> list[LogLine]:
         container = self._existing(tag)
         has_run = container.inspect(self._now()).state is not ContainerState.CREATED
+        if self._has_left(container.launch):
+            return []
         return container.lines() if has_run else []
 
     def _plan_checkpoint(self, container: SimulatedContainer, name: str | None, delay: float) -> None:

@@ -16,7 +16,8 @@ IN_THE_PATH = {"resourceArn"}
 
 # Members that are not compared: they are refused whatever they contain.
 REFUSED_WHOLE = {
-    "eksConfiguration": "no Kubernetes here",
+    "UpdateComputeEnvironment.eksConfiguration": "an environment stays on its cluster",
+    "accessEntry": "access to Amazon EKS",
     "eksProperties": "refused in nodeProperties; compared by its own name",
     "eksPropertiesOverride": "refused in nodeOverrides; compared by its own name",
     "initContainers": "one container a pod",
@@ -30,6 +31,8 @@ REFUSED_WHOLE = {
 }
 # Required by the model, and not by us: AWS has texts of its own for these, or nothing depends on them.
 NOT_REQUIRED = {
+    "EksConfiguration.eksClusterArn": "an empty eksConfiguration is accepted as none",
+    "EksConfiguration.kubernetesNamespace": "an empty eksConfiguration is accepted as none",
     "ManagedInstancesProvider.infrastructureRoleArn": "echoed only",
     "ManagedInstancesProvider.instanceLaunchTemplate": "echoed only",
     "InstanceLaunchTemplate.ec2InstanceProfileArn": "echoed only",
@@ -66,7 +69,7 @@ def pairs(ours, theirs, seen=()):
         structure = structure_in(member)
         if (
             structure is not None
-            and name not in REFUSED_WHOLE
+            and REFUSED_WHOLE.keys().isdisjoint({name, f"{ours.__name__}.{name}"})
             and name in ours.model_fields
             and structure.name not in seen
         ):

@@ -23,11 +23,10 @@ from tests.support.clock import ShiftedClock
 from tests.support.containers import POLL_INTERVAL, until
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.kubernetes import PlacedRuntime, kubernetes_runtime
-from tests.support.kubernetes_api import node
+from tests.support.kubernetes_api import TWO_CORES, node
 from tests.support.world import World, running
 
 REMOVAL = 300.0  # seconds for the removal of all pods, also by a kubelet that was killed
-TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
 WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
 
 

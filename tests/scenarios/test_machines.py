@@ -183,6 +183,23 @@ async def test_a_job_on_a_machine_that_does_not_answer_may_still_run_and_keeps_i
     assert len(done.attempts) == 1
 
 
+async def test_a_start_on_a_machine_that_does_not_answer_names_the_machine(simulated):
+    await on(simulated, machine("a"))
+    job = await simulated.submit(Script(seconds=1, pull_delay=30), queue="wide")
+    await simulated.wait_for_why(job, "PULLING_IMAGE")
+    simulated.runtime.runtime.engine.disconnect("a")
+
+    await simulated.wait_for_why(
+        job,
+        "STARTING_MACHINE_AWAY",
+        "Was started on machine a, which has not answered for *: the job may run there. It is not started elsewhere "
+        "until the machine answers or has left.",
+        machine="a",
+    )
+    simulated.runtime.runtime.engine.reconnect("a")
+    await simulated.wait_for(job, Status.SUCCEEDED)
+
+
 async def test_a_job_is_retried_when_a_machine_that_lost_its_power_is_back(simulated):
     await on(simulated, machine("a"), machine("b"))
     job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
@@ -207,6 +224,37 @@ async def test_a_job_on_a_machine_that_has_left_is_lost_with_its_host(simulated)
     first, second = (await simulated.job(job)).all_attempts
     assert first.status_reason == HOST_TERMINATED
     assert [container.machine for container in second.containers] == ["b"]
+
+
+async def test_a_job_on_a_machine_that_has_left_is_lost_although_its_container_is_still_listed(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", millicpus=3000, attempts=2)
+    lost = (await simulated.job(job)).tag
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.sleep(60)
+    assert (await simulated.job(job)).attempt.number == 1
+
+    simulated.runtime.runtime.engine.lose_machine("a")
+
+    await simulated.wait_until(job, lambda job: job.attempt is not None and job.attempt.number == 2)
+    first, second = (await simulated.job(job)).all_attempts
+    assert first.status_reason == HOST_TERMINATED
+    assert [container.machine for container in second.containers] == ["b"]
+    await simulated.sleep(30)
+    assert lost not in simulated.runtime.runtime.engine.containers
+
+
+async def test_a_terminated_job_ends_with_its_reason_when_its_machine_has_left(simulated):
+    await on(simulated, machine("a"), machine("b"))
+    job = await simulated.start(LASTING, queue="wide", attempts=2)
+    simulated.runtime.runtime.engine.disconnect("a")
+    await simulated.terminate(job, "stop it")
+    await simulated.sleep(60)
+
+    simulated.runtime.runtime.engine.lose_machine("a")
+
+    done = await simulated.wait_for(job, Status.FAILED, status_reason="stop it")
+    assert len(done.attempts) == 1
 
 
 async def test_a_container_removed_while_its_machine_does_not_answer_may_still_run(simulated):

@@ -153,7 +153,7 @@ class Interventions:
                 second.runtime.faults.unreachable = False
 
     async def _take_machines_away(self) -> None:
-        """Let small machines leave with their containers. Some return under their names, as with another disk."""
+        """Let small machines leave with their containers, listed or not. Some return, as with another disk."""
         rng, engine = self._choices.departures, self._world.machine.engine
         while self._choices.departure_rate:
             await self._world.clock.sleep(rng.uniform(1, 30))
@@ -165,7 +165,9 @@ class Interventions:
                 self._run_log.counts[f"machines: {'another disk' if returns else 'left for good'}"] += 1
                 lost = [tag for tag, container in engine.containers.items() if container.launch.machine == machine.name]
                 self._world.invariants.containers.removed_by_hand.update(lost)
-                self._world.machine.runtime.remove_machine(machine.name)
+                leave = rng.choice([self._world.machine.runtime.remove_machine, engine.lose_machine])
+                self._run_log.counts[f"machines: {leave.__name__}"] += 1
+                leave(machine.name)
                 if returns:
                     await self._world.clock.sleep(rng.choice([0, 5, 60]))
                     self._run_log.write(f"{machine.name} returns with another disk")

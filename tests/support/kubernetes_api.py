@@ -28,6 +28,7 @@ from batchq.ports.runtime import ContainerState, LaunchSpec
 NAMESPACE = "/api/v1/namespaces/{namespace}"
 HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
 SMALL = {"cpu": "8", "memory": "8Gi", "pods": "110"}
+TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
 CHECKPOINT_SIGNALS = {"USR1", "USR2", "HUP", "INT"}
 
 
@@ -46,7 +47,7 @@ def failure(code, reason, message):
 
 def node(name, allocatable=SMALL, *, ready=True, labels=None, taints=(), unschedulable=False):
     return {
-        "metadata": {"name": name, "uid": str(uuid4()), "labels": labels or {}},
+        "metadata": {"name": name, "uid": str(uuid4()), "labels": labels or {}, "creationTimestamp": stamp(now())},
         "spec": {"taints": list(taints), "unschedulable": unschedulable},
         "status": {
             "allocatable": allocatable,
@@ -67,11 +68,15 @@ class ModelCluster:
         self.grace = grace
         self.namespace_uid = str(uuid4())
         self.nodes = {"n1": node("n1"), "n2": node("n2")}
+        #: The names of the nodes whose kubelets report nothing, and do not answer.
+        self.cut = set()
         self.pods, self.secrets, self.services, self.events = {}, {}, {}, {}
         #: Pods of other namespaces.
         self.others = []
         #: Images that are not on the nodes, with the error of their pull.
         self.missing_images = {HELD_IMAGE: f'failed to pull and unpack image "{HELD_IMAGE}"'}
+        #: Changes each pod that is created, as an admission webhook does.
+        self.webhook = lambda _pod: None
         #: Whether the images have a shell.
         self.has_shell = True
         #: Whether a running container ends when its image changes.
@@ -147,6 +152,26 @@ class ModelCluster:
         if changed is not None:
             self.nodes[name] = changed
         self._save(changed or removed, "DELETED" if changed is None else "MODIFIED")
+
+    def lose_node(self, name, changed=None):
+        """Let the kubelet of a node answer no more. `changed`: the node object; None: it is deleted."""
+        self.cut.add(name)
+        self.set_node(name, changed)
+
+    def restore_node(self, name):
+        """Let the kubelet of a lost node answer again, as a new node object if the old one was deleted."""
+        self.cut.discard(name)
+        self.set_node(name, node(name))
+        for pod in [pod for pod in self.pods.values() if self._node_of(pod) == name]:
+            self._report(pod)
+
+    def collect_pods(self):
+        """End the pods of nodes that were deleted, as the controller of deleted nodes does some time later."""
+        for pod in [pod for pod in self.pods.values() if (self._node_of(pod) or "n1") not in self.nodes]:
+            disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+            deleted = {"deletionTimestamp": stamp(now()), "deletionGracePeriodSeconds": 0}
+            pod["metadata"] |= deleted
+            self.set_status(pod["metadata"]["name"], phase="Failed", conditions=[disrupted])
 
     def set_other(self, pod, *, removed=False):
         """Change or add a pod of another namespace, or remove the pod."""
@@ -263,6 +288,7 @@ class ModelCluster:
         name = pod["metadata"]["name"]
         if name in self.pods:
             return failure(409, "AlreadyExists", f'pods "{name}" already exists')
+        self.webhook(pod)
         pod["metadata"] |= {"uid": str(uuid4()), "creationTimestamp": stamp(now())}
         pod["status"] = {"phase": "Pending"}
         self.pods[name] = pod
@@ -303,12 +329,14 @@ class ModelCluster:
             target = changed
             for folder in folders:
                 target = target[int(folder) if isinstance(target, list) else folder]
-            if change["op"] == "test" and target.get(last) != change["value"]:
+            is_refused = change["op"] == "test" and target.get(last) != change["value"]
+            if is_refused or (change["op"] == "replace" and last not in target):
                 return failure(422, "Invalid", "the server rejected our request due to an error in our request")
             target[last] = change["value"]
         pod["metadata"], pod["spec"] = changed["metadata"], changed["spec"]
         self._save(pod, "MODIFIED")
-        if self.kubelet and "nodeName" in pod["spec"] and "deletionTimestamp" not in pod["metadata"]:
+        is_deleted = "deletionTimestamp" in pod["metadata"]
+        if self.kubelet and "nodeName" in pod["spec"] and not is_deleted and not self._is_cut(pod):
             self._apply_images(pod)
         return web.json_response(pod)
 
@@ -343,8 +371,9 @@ class ModelCluster:
         if "nodeName" in pod["spec"]:
             return failure(409, "Conflict", f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
         pod["spec"]["nodeName"] = binding["target"]["name"]
+        pod["metadata"].setdefault("annotations", {}).update(binding["metadata"].get("annotations", {}))
         self._save(pod, "MODIFIED")
-        if self.kubelet:
+        if self.kubelet and not self._is_cut(pod):
             self._start(pod)
         return web.json_response({"kind": "Status", "status": "Success", "code": 201}, status=201)
 
@@ -352,6 +381,8 @@ class ModelCluster:
         pod = self.pods.get(request.match_info["name"])
         if pod is None:
             return _not_found(request)
+        if self._is_cut(pod):
+            return failure(500, "InternalError", "dial tcp: i/o timeout")
         container = self._containers.get(_key(pod, request.query["container"]))
         if container is None:
             bound = "nodeName" in pod["spec"]
@@ -363,6 +394,8 @@ class ModelCluster:
     async def _exec(self, request):
         pod = self.pods.get(request.match_info["name"])
         container = None if pod is None else self._containers.get(_key(pod, request.query["container"]))
+        if pod is not None and self._is_cut(pod):
+            return failure(500, "InternalError", "dial tcp: i/o timeout")
         if container is None or container.inspect(now()).state is not ContainerState.RUNNING:
             return failure(500, "InternalError", 'container not found ("main")')
         if "*/*" not in request.headers.get("Accept", "*/*"):
@@ -399,8 +432,12 @@ class ModelCluster:
         return _not_found(request) if secret is None else web.json_response(secret)
 
     async def _delete_secret(self, request):
-        secret = self.secrets.pop(request.match_info["name"], None)
-        return _not_found(request) if secret is None else web.json_response(secret)
+        secret, options = self.secrets.get(request.match_info["name"]), await request.json()
+        if secret is None:
+            return _not_found(request)
+        if options["preconditions"]["uid"] != secret["metadata"]["uid"]:
+            return failure(409, "Conflict", "the UID in the precondition does not match the UID in record")
+        return web.json_response(self.secrets.pop(request.match_info["name"]))
 
     async def _review(self, request):
         found = (await request.json())["spec"]["resourceAttributes"]
@@ -472,7 +509,7 @@ class ModelCluster:
     def _stop(self, pod, *, reason=None):
         """SIGTERM, and SIGKILL after the grace. A pod without a running container ends."""
         name = pod["metadata"]["name"]
-        if not self.kubelet or _is_over(pod):
+        if not self.kubelet or _is_over(pod) or self._is_cut(pod):
             return
         running = [container for _, container in self._of(pod)]
         if not running:
@@ -500,7 +537,7 @@ class ModelCluster:
 
     def _report(self, pod):
         """Write the states of the containers, and write them again at their ends."""
-        if self.pods.get(pod["metadata"]["name"]) is not pod:
+        if self.pods.get(pod["metadata"]["name"]) is not pod or self._is_cut(pod):
             return
         self._write_state(pod)
         self._save(pod, "MODIFIED")
@@ -511,11 +548,18 @@ class ModelCluster:
             delay = max(0.001, (min(ends) - now()).total_seconds())
             self._timers.add(asyncio.get_running_loop().call_later(delay, self._report, pod))
 
+    def _node_of(self, pod):
+        return pod["spec"].get("nodeName")
+
+    def _is_cut(self, pod):
+        """Whether the pod is on a node whose kubelet does not answer."""
+        return self._node_of(pod) in self.cut
+
     def _runs(self, pod):
         return any(container.inspect(now()).state is ContainerState.RUNNING for _, container in self._of(pod))
 
     def _refreshed(self, pod):
-        if self._of(pod) and not _is_over(pod):
+        if self._of(pod) and not _is_over(pod) and not self._is_cut(pod):
             self._write_state(pod)
         return pod
 
@@ -582,7 +626,10 @@ def _is_node(found):
 
 
 def _has_fields(request, found):
-    """Whether the object has the fields that the request selects: whether a pod has a node and has not ended."""
+    """Whether the object has the fields that the request selects: a name, or a node of a pod that has not ended."""
+    field, _, name = request.query.get("fieldSelector", "").partition("=")
+    if field == "metadata.name":
+        return found["metadata"]["name"] == name
     return "fieldSelector" not in request.query or (not _is_over(found) and bool(found["spec"].get("nodeName")))
 
 
@@ -618,7 +665,7 @@ def _key(pod, name):
 
 def _id(pod, name):
     uid = pod["metadata"]["uid"]
-    return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] else uid
+    return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] or name != "main" else uid
 
 
 def _container_of(pod, container):

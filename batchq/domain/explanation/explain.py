@@ -21,6 +21,7 @@ from batchq.domain.explanation.started_reasons import (
     PullingImageReason,
     RunningReason,
     StartingContainersReason,
+    StartingMachineAwayReason,
     StartRefusedReason,
 )
 from batchq.domain.job import Attempt, Job
@@ -130,6 +131,10 @@ def _of_phases(job: Job, starts: Sequence[StartProgress], state: SchedulerState,
         }
         return StartRefusedReason(since=start.since, figures=_placed(job) | figures)
     if (start := by_phase.get(StartPhase.PULLING)) is not None:
+        absent = _absent_machine(job, state)
+        if absent:
+            figures = {"image": Figure.text(start.image)} | absent
+            return StartingMachineAwayReason(since=start.since, figures=figures)
         return _pulling(start, state)
     if (start := by_phase.get(StartPhase.CLEANING_UP)) is not None:
         return CleaningUpReason(since=start.since)

@@ -21,6 +21,10 @@ _MACHINE_AWAY = (
     "Machine {machine} has not answered for {machineAway}: the job may still run there. It keeps its room and is not "
     "retried until the machine answers or has left."
 )
+_STARTED_THERE = (
+    "Was started on machine {machine}, which has not answered for {machineAway}: the job may run there. It is not "
+    "started elsewhere until the machine answers or has left."
+)
 _LIMIT = "Its time limit of {timeLimitSeconds} has passed"
 _NEXT_STEP = "{signal} {signalled}, {next} follows in {left}."
 _KILLED = "SIGKILL was sent {killed} ago."
@@ -41,6 +45,15 @@ class PullingImageReason(StartingReason):
     sentences = ("Has been pulling image {image} for {length}.",)
     more = ("{others} for the same image.",)
     fact_names = ("image", "jobsWaiting")
+
+
+class StartingMachineAwayReason(StartingReason):
+    """The container was started on a machine that does not answer, so that it is not known whether the program runs."""
+
+    code = "STARTING_MACHINE_AWAY"
+    labels = ("machine away for {machineAway}",)
+    sentences = (_STARTED_THERE,)
+    fact_names = ("image", "machine", "machineAwaySince")
 
 
 class CleaningUpReason(StartingReason):

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
-from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, mount_refusal, read_pod, seen_run
+from batchq.compute.kubernetes.pod_state import REMOVE, STOP, WITHDRAW, SeenRun, read_pod, seen_run
 from batchq.compute.kubernetes.pods import decode_pod
+from batchq.compute.kubernetes.start_refusals import mount_refusal
 from batchq.domain.ids import JobId, Tag
 from batchq.errors import ImageUnavailable, StartHadNoEffect, StartRefused
 from batchq.ports.runtime import ContainerState, Inspection
@@ -242,6 +243,31 @@ def test_a_pod_that_its_node_did_not_admit_may_be_replaced(version, name):
     assert isinstance(found.refusal, StartHadNoEffect)
 
 
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"])
+def test_a_refusal_by_the_admission_of_a_node_is_known_by_its_reason(version, reason):
+    pod = recorded(version, "out-of-cpu")
+    pod["status"] |= {"reason": reason, "message": "the text of another version"}
+
+    found = read(pod)
+
+    assert (found.state, found.is_spent) == (ContainerState.CREATED, True)
+    assert isinstance(found.refusal, StartHadNoEffect)
+    assert str(found.refusal) == "start: the text of another version"
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+@pytest.mark.parametrize("by_batchq", [STOP, None])
+def test_a_container_of_a_node_that_was_deleted_runs_until_its_end_is_reported(version, phase, by_batchq):
+    """The controller of deleted nodes confirms the deletion of the pod, and not the end of the container."""
+    pod = recorded(version, "running", by_batchq)
+    pod["metadata"] |= {"deletionTimestamp": "2026-11-24T03:00:00Z", "deletionGracePeriodSeconds": 0}
+    pod["status"] |= {"phase": phase, "conditions": [{"type": "DisruptionTarget", "status": "True"}]}
+
+    found = read(pod)
+
+    assert (found.state, found.is_spent, found.inspection.host_lost) == (ContainerState.RUNNING, False, False)
+
+
 def test_a_pod_that_its_node_forbids_is_refused(version):
     found = read(recorded(version, "sysctl-forbidden"))
 
@@ -296,6 +322,16 @@ def test_a_restarted_container_is_known_without_an_earlier_reading(version):
     assert (found.exit_code, found.host_lost) == (137, True)
 
 
+def test_a_pod_whose_added_init_container_failed_has_not_run(version):
+    found = read(waiting(recorded(version, "creating"), "PodInitializing", phase="Failed"))
+
+    assert (found.state, found.is_spent) == (ContainerState.CREATED, True)
+    assert (str(found.refusal), found.refusal.certain) == (
+        "CannotStartContainerError: an init container of the cluster failed",
+        False,
+    )
+
+
 def test_a_start_that_the_deadline_ended_has_not_run(version):
     pod = waiting(recorded(version, "image-missing"), "ImagePullBackOff", phase="Failed", reason="DeadlineExceeded")
 
@@ -304,7 +340,7 @@ def test_a_start_that_the_deadline_ended_has_not_run(version):
     assert (found.state, found.is_spent) == (ContainerState.CREATED, True)
 
 
-@pytest.mark.parametrize("reason", ["Evicted", "NodeShutdown", "Preempting"])
+@pytest.mark.parametrize("reason", ["Evicted", "NodeLost", "NodeShutdown", "Preempting", "Terminated"])
 def test_a_pod_that_its_node_ended_is_lost_unless_its_container_succeeded(version, reason):
     ended, succeeded = recorded(version, "ended-3"), recorded(version, "ended-0")
     for pod in (ended, succeeded):

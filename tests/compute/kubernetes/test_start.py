@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes import pod_start
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
+from batchq.compute.secrets import Secrets
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
 from batchq.errors import (
@@ -416,8 +417,6 @@ async def test_a_pod_with_gpus_waits_until_its_node_has_free_gpus(model):
 
 
 async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_path):
-    from batchq.compute.secrets import Secrets  # noqa: PLC0415 - only here
-
     file = tmp_path / "secrets.json"
     file.write_text('{"db": "hidden"}')
     file.chmod(0o600)
@@ -477,3 +476,27 @@ async def test_an_absent_server_has_no_effect_on_a_start(model):
     with pytest.raises(ContainerRuntimeError):
         await unreachable.create(container)
     await unreachable.close()
+
+
+async def test_only_the_secret_of_an_earlier_pod_is_replaced(tmp_path):
+    file = tmp_path / "secrets.json"
+    file.write_text('{"db": "s3cret"}')
+    file.chmod(0o600)
+    async with kubernetes_runtime(secrets=Secrets(file=file, environment={})) as (runtime, cluster):
+        container = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
+        name = name_of(container.tag)
+        secret = {"metadata": {"name": name, "uid": "1", "ownerReferences": [{"uid": "an earlier pod"}]}}
+        cluster.secrets[name] = secret
+
+        def replace_before_deletion(method, _path):
+            if method == "DELETE":
+                cluster.secrets[name] = {"metadata": {**secret["metadata"], "uid": "2"}}
+
+        cluster.fault = replace_before_deletion
+        with pytest.raises(RuntimeUnknown):
+            await runtime.create(container)
+        assert cluster.secrets[name]["metadata"]["uid"] == "2"
+
+        cluster.fault = lambda _method, _path: None
+        made = await runtime.create(container)
+        assert cluster.secrets[name]["metadata"]["ownerReferences"][0]["uid"] == made.container_id

@@ -9,7 +9,8 @@ from batchq.compute.kubernetes import list_watch
 from batchq.errors import RuntimeUnknown, StartUnderWay
 from batchq.ports.runtime import ContainerState, DeathReport
 from tests.compute.kubernetes.conftest import bound, name_of
-from tests.support.containers import death_of, launch, launched, started
+from tests.support.containers import death_of, launch, launched, started, until
+from tests.support.kubernetes import runtime_at
 from tests.support.kubernetes_api import failure
 from tests.support.scripts import Script
 
@@ -199,3 +200,31 @@ async def test_a_refused_watch_ends_the_subscription(model):
     async with runtime.deaths() as deaths:
         with pytest.raises(StopAsyncIteration):
             await anext(deaths)
+
+
+async def test_the_next_server_notices_a_second_start_of_a_container_that_a_survey_saw_run(manual):
+    runtime, cluster = manual
+    tag = await running(runtime, cluster)
+    await runtime.survey()
+    pod = cluster.pods[name_of(tag)]
+
+    async def is_annotated():
+        return "run.batchq.io/main" in pod["metadata"]["annotations"]
+
+    await until(is_annotated)
+    before = (await runtime.inspect(tag)).started_at
+    calls = len(cluster.calls)
+    await runtime.survey()
+    assert [method for method, _ in cluster.calls[calls:]] == ["GET"]
+
+    following = runtime_at(runtime._rest._cluster.server)
+    try:
+        cluster.set_container(
+            name_of(tag), {"running": {"startedAt": "2026-01-01T01:00:00Z"}}, containerID="containerd://2"
+        )
+
+        found = await following.inspect(tag)
+
+        assert (found.state, found.host_lost, found.started_at) == (ContainerState.EXITED, True, before)
+    finally:
+        await following.close()
