@@ -66,7 +66,7 @@ class Groups:
         if spec.group is None:
             return spec
         group = self._known.get(spec.group.id)
-        terms = unit.groups.created.setdefault(spec.group.id, spec.group) if group is None else group.terms
+        terms = unit.groups.create(spec.group) if group is None else group.terms
         if spec.rerun_of is None:
             check_terms(terms, spec.group)
             if group is not None and group.is_failing:
@@ -81,10 +81,10 @@ class Groups:
         if not due:
             return
         await self._read(due)
-        unit.groups.due = set()
+        unit.groups.begin_release()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
-        unit.groups.gated = set()
+        unit.groups.end_release()
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
@@ -96,7 +96,7 @@ class Groups:
         for group_id, changes in changed.items():
             before = self._group(group_id, changes)
             after = group_after(before, (*changes, *replaced.get(group_id, ())), unit.now)
-            unit.groups.changed[group_id] = after
+            unit.groups.put(after)
             if after.ended_at is not None and before.ended_at is None:
                 _record_end(unit, after, changes)
             if after.is_failing and not before.is_failing:
@@ -144,7 +144,7 @@ class Groups:
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
-            unit.groups.due.add(group_id)
+            unit.groups.request_release(group_id)
 
     async def _replaced(
         self, unit: UnitOfWork, changed: Mapping[GroupId, tuple[MemberChange, ...]]
