@@ -241,7 +241,7 @@ def _rendered(
     job = log.job
     attempts = () if job is None else job.all_attempts
     name = str(log.job_id) if job is None else job.spec.name
-    started = next((other_attempt.started_at for other_attempt in attempts if other_attempt.number == number), None)
+    started = next((each.started_at for each in attempts if each.number == number), None)
     colours = ColourBudget()
     return Page(
         template=template,
@@ -334,6 +334,6 @@ def _clock(at: datetime) -> str:
 
 
 def _duration(length: timedelta) -> str:
-    """As `+1:02:03.456`. A line may be a moment older than the start that the engine reports."""
+    """As `+1:02:03.456`. A line may be a moment older than the start that the container engine reports."""
     minutes, rest = divmod(max(0, length // timedelta(milliseconds=1)), 60_000)
     return f"+{minutes // 60}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"

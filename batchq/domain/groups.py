@@ -114,6 +114,28 @@ class GroupChanges(Struct, kw_only=True):
     #: Jobs whose dependencies are met, and that wait for a place in their group.
     gated: set[JobId] = field(default_factory=set)
 
+    def create(self, terms: GroupTerms) -> GroupTerms:
+        """The limits of a new group: those of its first job in the unit of work."""
+        return self.created.setdefault(terms.id, terms)
+
+    def put(self, group: Group) -> None:
+        self.changed[group.terms.id] = group
+
+    def gate(self, job_id: JobId, group_id: GroupId) -> None:
+        """Let a job whose dependencies are met wait for a free place in its group."""
+        self.due.add(group_id)
+        self.gated.add(job_id)
+
+    def request_release(self, group_id: GroupId) -> None:
+        """Let the next unit of work fill the free places of the group."""
+        self.due.add(group_id)
+
+    def begin_release(self) -> None:
+        self.due.clear()
+
+    def end_release(self) -> None:
+        self.gated.clear()
+
 
 class MemberChange(Struct, frozen=True, kw_only=True):
     """A change of a job of the group, or of an array whose children are jobs of the group."""

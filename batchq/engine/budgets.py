@@ -111,7 +111,7 @@ class Budgets:
             for spending in spending_of(after, ended):
                 group = (spending.day, spending.owner, spending.queue, spending.definition, spending.currency)
                 sums[group] = spending if group not in sums else spending.plus(sums[group].amounts)
-        unit.spending = tuple(sums.values())
+        unit.budgets.charge(sums.values())
 
     def _charged(self, before: Job | None, after: Job, ended: Attempt) -> Attempt:
         """The attempt, charged until it was last seen to run if the container engine did not report its end."""
@@ -122,12 +122,12 @@ class Budgets:
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
         self._begin_month(unit.now)
-        for spending in unit.spending:
+        for spending in unit.budgets.spending:
             key = SpendingKey(spending.owner.account, spending.queue, spending.currency)
             self._whole[key] += spending.amounts.total
             if self._month is not None and spending.day >= self._month.date():
                 self._of_month[key] += spending.amounts.total
-        for name, budget in unit.budgets.items():
+        for name, budget in unit.budgets.budgets.items():
             if budget is None:
                 self._budgets.pop(name, None)
             else:
@@ -135,7 +135,7 @@ class Budgets:
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Raises Invalid for a new job of an account or queue whose budget is used up."""
-        for budget in self.exhausted(unit.now, unit.budgets) if self._budgets else ():
+        for budget in self.exhausted(unit.now, unit.budgets.budgets) if self._budgets else ():
             if budget.covers(spec.owner.account, spec.queue):
                 raise Invalid(budget_refusal(budget))
 
@@ -176,25 +176,27 @@ class Budgets:
 
     def set(self, unit: UnitOfWork, message: SetBudget) -> None:
         """Store or remove a budget. Raises NotFound when the budget to remove does not exist; Invalid."""
-        before = unit.budgets[message.key] if message.key in unit.budgets else self._budgets.get(message.key)
+        staged = unit.budgets.budgets
+        before = staged[message.key] if message.key in staged else self._budgets.get(message.key)
         if message.budget is None and before is None:
             raise NotFound(f"There is no budget of {message.key}.")
-        if before is None and len(self._budgets.keys() | unit.budgets.keys()) >= MAX_BUDGETS:
+        if before is None and len(self._budgets.keys() | staged.keys()) >= MAX_BUDGETS:
             raise Invalid(f"There can be at most {MAX_BUDGETS} budgets.")
-        unit.budgets[message.key] = None if message.budget is None else changed_budget(before, message.budget)
+        after = None if message.budget is None else changed_budget(before, message.budget)
+        unit.budgets.put(message.key, after)
         unit.audit.record(f"budget/{message.key.scope.lower()}/{message.key.name}")
 
     def cross(self, unit: UnitOfWork, message: BudgetReached, active: Mapping[JobId, Job]) -> BulkStopRequest | None:
         """Store the crossing of a budget's limits. Returns the order that follows; None if it is stored already."""
         budget = self._budgets.get(message.key)
-        if budget is None or message.key in unit.budgets:
+        if budget is None or message.key in unit.budgets.budgets:
             return None
         sums = self._with_active(active.values(), unit.now, self._sightings.known_until)
         spent = self._spent(budget, sums, unit.now)
         limits = reached(budget, spent, unit.now)
         if not limits:
             return None
-        unit.budgets[budget.key] = crossed(budget, limits, spent, unit.now)
+        unit.budgets.put(budget.key, crossed(budget, limits, spent, unit.now))
         record = _record(budget.key, limits, unit.now)
         unit.audit.add(record)
         return BulkStopRequest(

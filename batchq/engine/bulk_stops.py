@@ -84,14 +84,14 @@ class BulkStops:
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
-        known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops)]
+        known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops.begun)]
         users = [stop.record.user for stop in known if stop.record is not None]
         caller = unit.audit.caller
         if caller is not None and users.count(caller.user) >= MAX_PER_USER:
             raise Throttled(f"User {caller.user} has {MAX_PER_USER} bulk stops in progress: Rate exceeded")
         number = max((stop.number for stop in known), default=0) + 1
         record = unit.audit.record("jobs", REQUESTED) or message.record
-        unit.bulk_stops.append((BulkStop(number=number, request=message.request, record=record), message))
+        unit.bulk_stops.begin(BulkStop(number=number, request=message.request, record=record), message)
 
     async def stop_targets(self, unit: UnitOfWork) -> None:
         """Stop the next targets, oldest bulk stop first.
@@ -104,21 +104,22 @@ class BulkStops:
             if most > 0:
                 page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(target.job for target in page)
-                unit.outcomes[bulk_stop.number] = tuple(_stop_target(unit, bulk_stop, target) for target in page)
+                outcomes = tuple(_stop_target(unit, bulk_stop, target) for target in page)
                 sequence, part = (page[-1].job.sequence, page[-1].part) if page else (-1, None)
                 over = len(page) < most
-                unit.progress.append(Progress(bulk_stop=bulk_stop.number, sequence=sequence, part=part, complete=over))
+                progress = Progress(bulk_stop=bulk_stop.number, sequence=sequence, part=part, complete=over)
+                unit.bulk_stops.record_page(progress, outcomes)
                 left -= len(page)
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
-        for bulk_stop, message in unit.bulk_stops:
+        for bulk_stop, message in unit.bulk_stops.begun:
             self._in_progress[bulk_stop.number] = bulk_stop
             self._receivers[bulk_stop.number] = message.report
             self._targets_outdated = True
-        for progress in unit.progress:
+        for progress, outcomes in unit.bulk_stops.pages:
             report = self._receivers.get(progress.bulk_stop, _discard_outcomes)
-            report(unit.outcomes[progress.bulk_stop])
+            report(outcomes)
             if progress.complete:
                 del self._in_progress[progress.bulk_stop]
                 self._receivers.pop(progress.bulk_stop, _discard_outcomes)(None)

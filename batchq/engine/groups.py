@@ -15,7 +15,7 @@ from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import check_terms
 from batchq.domain.groups import Group, MemberChange, group_after, is_gated, new_group
-from batchq.domain.ids import GroupId, JobId
+from batchq.domain.ids import GroupId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
@@ -66,7 +66,7 @@ class Groups:
         if spec.group is None:
             return spec
         group = self._known.get(spec.group.id)
-        terms = unit.groups.created.setdefault(spec.group.id, spec.group) if group is None else group.terms
+        terms = unit.groups.create(spec.group) if group is None else group.terms
         if spec.rerun_of is None:
             check_terms(terms, spec.group)
             if group is not None and group.is_failing:
@@ -76,15 +76,19 @@ class Groups:
     async def release(self, unit: UnitOfWork) -> None:
         """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
         changed = _changed_members(unit)
-        gated = {group_id for group_id, changes in changed.items() if any(_is_gated(change) for change in changes)}
+        gated = {
+            group_id
+            for group_id, changes in changed.items()
+            if any(change.after is not None and is_gated(change.after) for change in changes)
+        }
         due = gated | unit.groups.due | self._due
         if not due:
             return
         await self._read(due)
-        unit.groups.due = set()
+        unit.groups.begin_release()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
-        unit.groups.gated = set()
+        unit.groups.end_release()
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
@@ -96,7 +100,7 @@ class Groups:
         for group_id, changes in changed.items():
             before = self._group(group_id, changes)
             after = group_after(before, (*changes, *replaced.get(group_id, ())), unit.now)
-            unit.groups.changed[group_id] = after
+            unit.groups.put(after)
             if after.ended_at is not None and before.ended_at is None:
                 _record_end(unit, after, changes)
             if after.is_failing and not before.is_failing:
@@ -137,14 +141,13 @@ class Groups:
         unit.load(stored)
         ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
         known = {*(job.id for job in stored), *ready}
-        current = map(
-            unit.apply_parent_order, sorted(known)
-        )  # an order of its array comes before the release of a child
-        waiting = [job for job in current if job is not None and _is_waiting_in(job, group_id)]
+        # An order of its array comes before the release of a child.
+        current = [job for job_id in sorted(known) if (job := unit.apply_parent_order(job_id)) is not None]
+        waiting = [job for job in current if _is_of(job, group_id) and _waits_for_place(job)]
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
-            unit.groups.due.add(group_id)
+            unit.groups.request_release(group_id)
 
     async def _replaced(
         self, unit: UnitOfWork, changed: Mapping[GroupId, tuple[MemberChange, ...]]
@@ -159,14 +162,12 @@ class Groups:
         for job in sorted(again, key=attrgetter("sequence")):
             assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
             assert job.spec.group is not None, f"{job.id} is in no group"
-            earlier = await self._job(unit, newest.get(job.spec.rerun_of, job.spec.rerun_of))
+            earlier_id = newest.get(job.spec.rerun_of, job.spec.rerun_of)
+            earlier = unit.get(earlier_id) or (await self._store.jobs([earlier_id])).get(earlier_id)
             newest[job.spec.rerun_of] = job.id
             if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
                 found.setdefault(job.spec.group.id, []).append(MemberChange(before=earlier, after=None))
         return found
-
-    async def _job(self, unit: UnitOfWork, job_id: JobId) -> Job | None:
-        return unit.get(job_id) or (await self._store.jobs([job_id])).get(job_id)
 
 
 def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]]:
@@ -178,10 +179,6 @@ def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]
     return {group_id: tuple(changes) for group_id, changes in found.items()}
 
 
-def _is_gated(change: MemberChange) -> bool:
-    return change.after is not None and is_gated(change.after)
-
-
 def _is_of(job: Job, group_id: GroupId) -> bool:
     return job.spec.group is not None and job.spec.group.id == group_id
 
@@ -189,10 +186,6 @@ def _is_of(job: Job, group_id: GroupId) -> bool:
 def _waits_for_place(job: Job) -> bool:
     """Whether the job waits for a place in its group, and perhaps for dependencies."""
     return job.status is Status.PENDING and is_gated(job) and not job.held
-
-
-def _is_waiting_in(job: Job, group_id: GroupId) -> bool:
-    return _is_of(job, group_id) and _waits_for_place(job)
 
 
 def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[MemberChange]) -> None:

@@ -118,9 +118,9 @@ class MessageHandler:
             case CatalogChanged():
                 self._state.catalog_changed = True
             case ContinueWork():
-                unit.placement_due = True
+                unit.placement.request_pass()
             case SearchQueues():
-                unit.search_due = True
+                unit.placement.request_search()
             case _:
                 assert_never(message)
 
@@ -241,7 +241,7 @@ class MessageHandler:
         elif message.purge:
             raise Invalid("--purge and --new-engine cannot be combined: accept the container engine first.")
         else:
-            unit.engine_id = foreign
+            unit.container_engine.accept_engine(foreign)
 
     def _handle_job_message(self, unit: UnitOfWork, message: JobMessage) -> None:
         """Apply a message about one job.
@@ -252,12 +252,12 @@ class MessageHandler:
         job = unit.get(message.job_id)
         if job is None:
             if will_be_spawned(unit, message.job_id):
-                unit.deferred.append(message)
+                unit.messages.defer(message)
             elif isinstance(message, JobEvent):
                 _store_child_order(unit, message)
             return
         if job.child is not None and _awaits_hold(unit, job, message):
-            unit.deferred.append(message)
+            unit.messages.defer(message)
             return
         match message:
             case JobEvent(event=event):

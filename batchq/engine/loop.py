@@ -43,13 +43,15 @@ from batchq.engine.mailbox import (
     TimerFired,
     UpdateTags,
     caller_of,
+    resolve_with_error,
 )
 from batchq.engine.propagation import ArrayCoordinator, propagate
 from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.scheduling.scheduler import Scheduler
+from batchq.engine.staged_changes import PendingDependents, pending_dependents
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
-from batchq.engine.unit_of_work import PendingDependents, UnitOfWork, pending_dependents
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.errors import BatchqError, Conflict, IllegalTransition, StaleRead, StoreFailed, Unavailable
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
@@ -177,7 +179,7 @@ class EngineLoop:
         """
         unit, began = UnitOfWork(now=self._clock.now(), active=self.state.active), perf_counter()
         try:
-            await self._decide_and_save(unit, messages)
+            first_number = await self._decide_and_save(unit, messages)
         except StoreFailed as failure:
             self._must_load = isinstance(failure, Conflict)
             self._fail_messages(messages, failure)
@@ -188,14 +190,15 @@ class EngineLoop:
         else:
             self._must_load = True  # stays set if one of the next two calls fails
             self._resolve_answers(unit, messages)
-            self._on_committed(unit)
+            self._on_committed(unit, first_number)
             self._must_load = False
         finally:
             self._observer.unit_of_work(messages=len(messages), seconds=perf_counter() - began)
 
-    async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
+    async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
+        """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
         self.arrays.load_into(unit)
-        unit.unresolved.extend(self._pending_dependents)
+        unit.dependents.add(self._pending_dependents)
         await self._bulk_stops.prepare()
         await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
@@ -214,18 +217,21 @@ class EngineLoop:
             await self._place(unit, machines)
             await self._propagate(unit)
         self.state.safe_mode.drop_starts(unit)
-        unit.engine_id = self.state.engine_check.unsaved_id or unit.engine_id  # leaving safe mode may have set it
+        if self.state.engine_check.unsaved_id is not None:
+            unit.container_engine.accept_engine(self.state.engine_check.unsaved_id)
         self.budgets.stage(unit)
         await self._groups.stage(unit)
         changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR))
-        if not changes.empty:
-            began = perf_counter()
-            try:
-                unit.first_number = await self._store.commit(changes)
-            finally:  # a commit that was reported as failed may have been saved
-                self.candidate_reader.record_changes(changes)
-                self._observer.commit(perf_counter() - began)
-            self._store_failed = None
+        if changes.empty:
+            return None
+        began = perf_counter()
+        try:
+            first_number = await self._store.commit(changes)
+        finally:  # a commit that was reported as failed may have been saved
+            self.candidate_reader.record_changes(changes)
+            self._observer.commit(perf_counter() - began)
+        self._store_failed = None
+        return first_number
 
     async def _propagate(self, unit: UnitOfWork) -> None:
         if unit.must_propagate:
@@ -237,12 +243,13 @@ class EngineLoop:
                 with unit.audit.acting_for(caller_of(message)):
                     self._handler.handle(unit, message)
             except BatchqError as refusal:
-                unit.refusals[id(message)] = refusal
+                unit.messages.refuse(message, refusal)
                 if getattr(message, "answer", None) is None:
                     log.warning("message rejected: %s", _with_history(refusal, unit, message))
             except Exception as bug:  # the one blind except: a message that fails must not stop the others
                 log.exception("message failed: %s", _with_history(message, unit, message))
-                unit.refusals[id(message)] = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
+                failure = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
+                unit.messages.refuse(message, failure)
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None.
@@ -250,7 +257,7 @@ class EngineLoop:
         A pass that is due while the container engine does not answer stays due.
         """
         self._placement_due = self._placement_due or self.state.catalog_changed or self.scheduler.needs_pass(unit)
-        self._search_due = self._search_due or unit.search_due
+        self._search_due = self._search_due or unit.placement.search_due
         is_due = self._placement_due or self._search_due
         return self.state.machines if is_due and not self._placement_suspended else None
 
@@ -258,14 +265,16 @@ class EngineLoop:
         all_rechecked = await self.scheduler.recheck_unschedulable(
             unit, machines, catalog_changed=self.state.catalog_changed
         )
-        unit.search_due = self._search_due
+        if self._search_due:
+            unit.placement.request_search()
         all_placed = await self.scheduler.place(
             unit,
             machines,
             skip=self._skip(unit),
-            capacity_freed=self._placement_missed or self.state.catalog_changed or unit.placement_due,
+            capacity_freed=self._placement_missed or self.state.catalog_changed or unit.placement.is_due,
         )
-        unit.more_to_place = not all_rechecked or not all_placed
+        if not all_rechecked or not all_placed:
+            unit.placement.record_limit_reached()
         if self.scheduler.searching and not self._search_scheduled:
             self._search_scheduled = True
             self._tasks.spawn("search queues", self._search_later())
@@ -286,7 +295,10 @@ class EngineLoop:
 
     def _skip(self, unit: UnitOfWork) -> Exclusions:
         """The jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
-        children, exhausted = self.arrays.children_under_order(unit), self.budgets.exhausted(unit.now, unit.budgets)
+        children, exhausted = (
+            self.arrays.children_under_order(unit),
+            self.budgets.exhausted(unit.now, unit.budgets.budgets),
+        )
         return Exclusions(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
     def _admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
@@ -301,19 +313,19 @@ class EngineLoop:
         Raises StaleRead if the candidates must be read again.
         """
         if message.selection.separates_children and self.arrays.has_spawning_array(message.as_of):
-            unit.deferred.append(message)
+            unit.messages.defer(message)
         elif must_read_again(message):
             raise StaleRead("too many jobs have changed since the candidates were read")
         else:
             self._bulk_stops.begin(unit, message)
 
-    def _on_committed(self, unit: UnitOfWork) -> None:
+    def _on_committed(self, unit: UnitOfWork, first_number: int | None) -> None:
         """Update the state in memory after the commit, log the transitions, then carry out the effects."""
         if self.state.machines is not None and not self._placement_suspended:
             self._placement_due = self._search_due = self._placement_missed = self.state.catalog_changed = False
         elif self._placement_due:
             self._placement_missed = True
-        committed = unit.committed()
+        committed = unit.committed(first_number)
         for staged in (
             self.state,
             *self.scheduler.staged,
@@ -326,11 +338,12 @@ class EngineLoop:
             staged.on_committed(committed)
         for job in committed.jobs:
             self._on_saved(job)
-        if unit.restoration is not None:
-            self._mailbox.post(ContinueWork())
-        self._pending_dependents = tuple(unit.unresolved)
-        for message in (*unit.deferred, *([ContinueWork()] if self._has_unfinished_work or unit.more_to_place else [])):
+        self._pending_dependents = tuple(unit.dependents.entries)
+        for message in unit.messages.deferred:
             self._mailbox.post(message)
+        has_left_safe_mode = unit.container_engine.restoration is not None
+        if self._has_unfinished_work or unit.placement.is_incomplete or has_left_safe_mode:
+            self._mailbox.post(ContinueWork())
         self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
         for effect, subject in unit.effects:
@@ -338,10 +351,9 @@ class EngineLoop:
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
-        later = {id(message) for message in unit.deferred}
-        for message in [message for message in messages if id(message) not in later] if later else messages:
-            if refusal := unit.refusals.get(id(message)):
-                _resolve_with_error(message, refusal)
+        for message in unit.messages.handled(messages):
+            if refusal := unit.messages.refusal_of(message):
+                resolve_with_error(message, refusal)
                 continue
             match message:
                 case Submit(answer=answer) if not answer.done():
@@ -371,7 +383,7 @@ class EngineLoop:
         again = [
             message
             for message in messages
-            if not _resolve_with_error(message, failure) and not isinstance(message, SurveyCompleted)
+            if not resolve_with_error(message, failure) and not isinstance(message, SurveyCompleted)
         ]
         if again:
             self._tasks.spawn("post messages again", self._post_later(again))
@@ -386,13 +398,3 @@ def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
     """`what` as text, with the recent history of the message's job unless the error contains it already."""
     job = unit.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
-
-
-def _resolve_with_error(message: Message, error: BatchqError) -> bool:
-    """Resolve the message's answer with `error`; False if the message expects no answer."""
-    answer = getattr(message, "answer", None)
-    if answer is None:
-        return False
-    if not answer.done():
-        answer.set_exception(error)
-    return True

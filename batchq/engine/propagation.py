@@ -18,10 +18,10 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.domain.scheduling.dependencies import DependencyEvent, dependencies_to_read, evaluate_dependencies
-from batchq.engine.unit_of_work import Committed, PendingDependents, UnitOfWork, pending_dependents
+from batchq.engine.staged_changes import pending_dependents
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.jobs import JobStore
 
-READ_COST = 5  # the cost of one read, in dependents: a chain of dependencies takes one read a job
 MAX_CHILDREN = 250  # children that one unit of work spawns or applies an order to
 NO_CHILDREN = IntervalSet()
 
@@ -55,10 +55,10 @@ async def _dependents(
 ) -> list[JobId]:
     """The dependents changed by this unit of work, and the next child of a SEQUENTIAL array.
 
-    Stored dependents are queued in `unit.unresolved`.
+    Stored dependents are queued in `unit.dependents`.
     """
     if has_dependencies:
-        unit.unresolved.extend(pending_dependents(changed))
+        unit.dependents.add(pending_dependents(changed))
     in_unit = unit.dependents_of(changed)
     next_children = [job_id for job in map(unit.get, changed) if job is not None for job_id in _next_sequential(job)]
     if next_children:
@@ -68,15 +68,13 @@ async def _dependents(
 
 async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     """Load the next page of stored dependents."""
-    if not unit.unresolved or unit.dependents_left <= 0:
+    if not unit.dependents.has_work:
         return []
-    first = unit.unresolved.popleft()
-    found = await store.dependents(first.ended, after=first.after, limit=unit.dependents_left)
-    unit.load(found)
-    if len(found) == unit.dependents_left:
-        unit.unresolved.appendleft(PendingDependents(ended=first.ended, after=found[-1].sequence))
-    unit.dependents_left -= len(found) + READ_COST
-    return [job.id for job in found]
+    oldest = unit.dependents.take()
+    page = await store.dependents(oldest.ended, after=oldest.after, limit=unit.dependents.limit)
+    unit.load(page)
+    unit.dependents.record_page(oldest, page)
+    return [job.id for job in page]
 
 
 def _next_sequential(job: Job) -> tuple[JobId, ...]:
@@ -105,8 +103,7 @@ def _gated(unit: UnitOfWork, job: Job, event: DependencyEvent) -> DependencyEven
     """The event, but a job of a group with `max_running` remains PENDING until `Groups.release` gives it a place."""
     if job.spec.group is None or not is_gated(job) or not isinstance(event, on.DependenciesMet):
         return event
-    unit.groups.due.add(job.spec.group.id)
-    unit.groups.gated.add(job.id)
+    unit.groups.gate(job.id, job.spec.group.id)
     return on.DependenciesPending()
 
 

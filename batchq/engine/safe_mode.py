@@ -64,7 +64,7 @@ class SafeMode:
         cleared = {effect.tag for effect in found.effects if isinstance(effect, do.CleanUpContainer)}
         leftovers = frozenset({*found.orphans, *cleared} - ended)
         if not any(will_be_spawned(unit, tag.job_id) for tag in leftovers):
-            unit.unknown_containers = leftovers
+            unit.container_engine.record_unknown_containers(leftovers)
 
     def drop_starts(self, unit: UnitOfWork) -> None:
         """Drop the starts of the unit of work, except those of begun containers and those that are being abandoned."""
@@ -86,7 +86,8 @@ class SafeMode:
 
         Raises Invalid while the containers of the container engine are not known.
         """
-        seen = unit.unknown_containers if unit.unknown_containers is not None else self.unknown_containers
+        staged = unit.container_engine.unknown_containers
+        seen = self.unknown_containers if staged is None else staged
         if self.active and seen is None:
             raise Invalid(
                 "The running containers are not known yet: the container engine has not answered, or an array is still "
@@ -95,7 +96,7 @@ class SafeMode:
         unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
         removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))
         spared = frozenset() if purge else unknown
-        unit.restoration = Restoration(spared=spared, purged=self.restoration.purged | removed)
+        unit.container_engine.store_restoration(Restoration(spared=spared, purged=self.restoration.purged | removed))
         for tag in sorted(removed, key=str):
             unit.add_effect(do.CleanUpContainer(tag=tag))
 
@@ -120,10 +121,11 @@ class SafeMode:
                 _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
 
     def on_committed(self, committed: Committed) -> None:
-        if committed.unit.unknown_containers is not None:
-            self._log_unknown(committed.unit.unknown_containers)
-        if committed.unit.restoration is not None:
-            self.restoration = committed.unit.restoration
+        staged = committed.unit.container_engine
+        if staged.unknown_containers is not None:
+            self._log_unknown(staged.unknown_containers)
+        if staged.restoration is not None:
+            self.restoration = staged.restoration
 
     def _log_unknown(self, unknown: frozenset[Tag]) -> None:
         for tag in sorted(unknown - (self.unknown_containers or frozenset()), key=str):

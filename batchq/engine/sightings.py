@@ -51,7 +51,7 @@ class Sightings:
         self.surveyed_at, self.engine_answers = began, True
         is_old = self._saved is None or not timedelta() <= began - self._saved.began_at < SAVE_INTERVAL
         if is_old and seen:
-            unit.survey = SurveyRecord(began_at=began, unseen=unseen)
+            unit.container_engine.store_survey(SurveyRecord(began_at=began, unseen=unseen))
 
     def known_until(self, job: Job) -> datetime | None:
         """Until when the job's active attempt is known to have run; None: it has not started."""
@@ -67,7 +67,7 @@ class Sightings:
         return now if known >= self.surveyed_at else known
 
     def on_committed(self, committed: Committed) -> None:
-        self._saved = committed.unit.survey or self._saved
+        self._saved = committed.unit.container_engine.survey or self._saved
 
     def _seen_at(self, job_id: JobId) -> datetime | None:
         """When the last survey began that can have seen a container of the job run; None: no such survey is known."""

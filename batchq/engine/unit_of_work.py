@@ -3,10 +3,8 @@
 All changes are saved in one transaction or not at all. Effects are carried out only after the commit.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 from itertools import count as count_from
 from typing import Protocol
 
@@ -16,12 +14,9 @@ from msgspec.structs import replace
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.audit import AuditTrail
-from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
-from batchq.domain.cost import Spending
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.groups import GroupChanges
-from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, stream_name
+from batchq.domain.ids import JobId, SubmissionKey, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, count_children, is_parent
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
@@ -34,28 +29,17 @@ from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.history_entries import feed_entry, order_entries, status_entry
-from batchq.engine.mailbox import BulkStopRequest, Message
-from batchq.errors import BatchqError
+from batchq.engine.staged_changes import (
+    BudgetChanges,
+    BulkStopChanges,
+    ContainerEngineChanges,
+    DependentsQueue,
+    MessageOutcomes,
+    PlacementRequests,
+)
 from batchq.ports.history import FeedEntry, HistoryEntry
-from batchq.ports.jobs import Changes, Restoration, StatusChanged, SurveyRecord
+from batchq.ports.jobs import Changes, StatusChanged
 from batchq.ports.logs import LogStream
-
-MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
-MAX_ENDED = 50  # ended jobs whose dependents one query reads; it sorts up to a page of each
-
-
-class PendingDependents(Struct, frozen=True, kw_only=True):
-    """Ended jobs, or arrays with new children, whose stored dependents are still to be evaluated."""
-
-    ended: tuple[JobId, ...]
-    #: The `Job.sequence` of the last dependent that was evaluated; -1: none yet.
-    after: int = -1
-
-
-def pending_dependents(ended: Sequence[JobId]) -> Iterator[PendingDependents]:
-    """Split the ids into groups of MAX_ENDED."""
-    for first in range(0, len(ended), MAX_ENDED):
-        yield PendingDependents(ended=tuple(ended[first : first + MAX_ENDED]))
 
 
 class Committed(Struct, frozen=True, kw_only=True):
@@ -82,46 +66,19 @@ class StagedState(Protocol):
 class UnitOfWork:
     """A working copy of the active jobs. Other jobs must be loaded before an event is applied to them."""
 
-    #: The number of the first history entry that was saved; None before the commit, and without history.
-    first_number: int | None = None
-    #: What attempts that ended cost.
-    spending: tuple[Spending, ...] = ()
-    #: The state of safe mode to be saved; None: unchanged.
-    restoration: Restoration | None = None
-    #: The id of the container engine to be saved; None: unchanged.
-    engine_id: str | None = None
-    #: The last survey, to be saved; None: unchanged.
-    survey: SurveyRecord | None = None
-    #: Whether more resources may be free than at the last placement pass.
-    placement_due = False
-    #: Whether jobs behind blocked heads are searched.
-    search_due = False
-    #: Whether placement stopped at a limit of this unit of work.
-    more_to_place = False
-
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         #: The audit records, and the user whose message is being handled.
         self.audit = AuditTrail(now)
-        #: By queue, the lowest `Job.sequence` of the jobs that entered or left RUNNABLE in it.
-        self.changed_queues: dict[QueueName, int] = {}
-        #: Messages that the next unit of work handles again.
-        self.deferred: list[Message] = []
-        #: By `id()` of the message, why it was refused.
-        self.refusals: dict[int, BatchqError] = {}
+        self.messages = MessageOutcomes()
+        self.placement = PlacementRequests()
+        self.dependents = DependentsQueue()
+        self.bulk_stops = BulkStopChanges()
+        self.budgets = BudgetChanges()
+        self.groups = GroupChanges()
+        self.container_engine = ContainerEngineChanges()
+        #: The jobs inserted so far, by the idempotency keys of their submissions.
         self.submitted: dict[SubmissionKey, JobId] = {}
-        #: The containers without a job that a survey in safe mode found; None: no such survey was handled.
-        self.unknown_containers: frozenset[Tag] | None = None
-        #: Dependents still to be evaluated, from earlier units of work and this one, oldest first.
-        self.unresolved: deque[PendingDependents] = deque()
-        #: How many more stored dependents this unit of work may evaluate.
-        self.dependents_left = MAX_DEPENDENTS
-        self.bulk_stops: list[tuple[BulkStop, BulkStopRequest]] = []
-        self.progress: list[Progress] = []
-        #: By number of the bulk stop, the outcomes of its jobs in this unit of work.
-        self.outcomes: dict[int, tuple[JobOutcome, ...]] = {}
-        #: The budgets that change; None: the budget is deleted.
-        self.budgets: dict[BudgetKey, Budget | None] = {}
         self._effects: list[tuple[do.Effect, Job | None]] = []
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
@@ -137,11 +94,6 @@ class UnitOfWork:
         self._changed: list[JobId] = []
         self._children_changed: dict[JobId, list[Moved]] = {}
         self._job_changes: list[Change] | None = None
-
-    @cached_property
-    def groups(self) -> GroupChanges:
-        """The changes of groups."""
-        return GroupChanges()
 
     def load(self, jobs: Iterable[Job]) -> None:
         """Add jobs as stored. Changes that this unit of work has already made to them remain.
@@ -231,7 +183,7 @@ class UnitOfWork:
         if after.status is not before.status:
             self._record_transition(before, after)
         elif is_queued_for_placement(before) is not is_queued_for_placement(after):
-            self._record_queue_change(after)
+            self.placement.record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
         self.audit.record_job(after.id, after.spec.owner, after.status)
@@ -269,7 +221,7 @@ class UnitOfWork:
 
     def dependents_of(self, ids: Iterable[JobId]) -> list[JobId]:
         """The jobs changed by this unit of work that depend on one of `ids`."""
-        return [other_job_id for job_id in ids for other_job_id in self._dependents.get(job_id, ())]
+        return [dependent_id for job_id in ids for dependent_id in self._dependents.get(job_id, ())]
 
     def _index(self, job: Job) -> None:
         """Index a changed job by its dependencies, so that finding dependents does not scan all changed jobs."""
@@ -280,8 +232,7 @@ class UnitOfWork:
     @property
     def must_propagate(self) -> bool:
         """Whether changes must still be propagated to dependents or parents, within the limit of the unit."""
-        left = self.unresolved and self.dependents_left > 0
-        return bool(self._children_changed or self._new or self._changed or left)
+        return bool(self._children_changed or self._new or self._changed or self.dependents.has_work)
 
     def take_new(self) -> list[JobId]:
         """The jobs inserted since the last call."""
@@ -316,37 +267,24 @@ class UnitOfWork:
             history=tuple(self._history),
             submissions=tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()]),
             streams=tuple(self._streams),
-            restoration=self.restoration,
-            engine_id=self.engine_id,
-            survey=self.survey,
-            bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops]),
-            candidates=self._candidates(),
-            progress=tuple(self.progress),
-            spending=self.spending,
-            budgets=tuple(self.budgets.items()),
+            restoration=self.container_engine.restoration,
+            engine_id=self.container_engine.engine_id,
+            survey=self.container_engine.survey,
+            bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops.begun]),
+            candidates=self.bulk_stops.candidates((self._inserted, self._updated)),
+            progress=tuple([progress for progress, _ in self.bulk_stops.pages]),
+            spending=self.budgets.spending,
+            budgets=tuple(self.budgets.budgets.items()),
             groups=tuple(self.groups.changed.values()),
             audit_records=tuple(self.audit.records),
             delete_submissions_before=forget_before if self.submitted else None,
         )
 
-    def _candidates(self) -> tuple[tuple[int, Candidates], ...]:
-        """The candidates of each new bulk stop, with all jobs that changed since they were read.
+    def committed(self, first_number: int | None) -> Committed:
+        """The saved unit of work. Call it after the commit and before any StagedState changes.
 
-        These are the jobs of the commits in between and of this unit of work.
+        `first_number`: the number of the first history entry that was saved; None if none was.
         """
-        own = (
-            {job.sequence for jobs in (self._inserted, self._updated) for job in jobs.values()}
-            if self.bulk_stops
-            else ()
-        )
-        return tuple(
-            (bulk_stop.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
-            for bulk_stop, message in self.bulk_stops
-            if message.candidates is not None
-        )
-
-    def committed(self) -> Committed:
-        """The saved unit of work. Call it after the commit and before any StagedState changes."""
         updated = [
             job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
         ]
@@ -355,9 +293,7 @@ class UnitOfWork:
             jobs=(*self._inserted.values(), *updated),
             changes=self.job_changes(),
             transitions=self._transitions,
-            history=()
-            if self.first_number is None
-            else list(map(self._numbered, count_from(self.first_number), self._history)),
+            history=() if first_number is None else list(map(self._numbered, count_from(first_number), self._history)),
         )
 
     def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
@@ -379,9 +315,7 @@ class UnitOfWork:
             )
             self._children_changed.setdefault(after.child.parent, []).append(moved)
         if before is not None and before.status in ACTIVE:
-            self.placement_due = self.placement_due or after.status not in ACTIVE
+            if after.status not in ACTIVE:
+                self.placement.request_pass()
         elif Status.RUNNABLE in (after.status, before and before.status):
-            self._record_queue_change(after)
-
-    def _record_queue_change(self, job: Job) -> None:
-        self.changed_queues[job.spec.queue] = min(job.sequence, self.changed_queues.get(job.spec.queue, job.sequence))
+            self.placement.record_queue_change(after)

@@ -132,7 +132,8 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
     It examines every such job: the query is rare, so no index for its filters is maintained.
     """
     conditions = ["resource = ?", "needed.sequence < ?"]
-    parameters: Values = [rows.text(query.resource), _sequence_limit(query.before)]
+    before = rows.MAX_INTEGER if query.before is None else rows.integer(query.before)
+    parameters: Values = [rows.text(query.resource), before]
     if query.status is not None:
         condition, values = _has_listed_status(query.status, query.ended_arrays)
         conditions.append(condition)
@@ -169,10 +170,6 @@ def _json_array(sequences: frozenset[int]) -> str:
     return json.dumps(sorted(sequences))
 
 
-def _sequence_limit(before: int | None) -> int:
-    return rows.MAX_INTEGER if before is None else rows.integer(before)
-
-
 def is_visible(visibility: Visibility) -> tuple[str, Values]:
     """The condition for visible jobs. The accounts are one JSON text: SQLite limits the number of variables."""
     values: Values = [rows.text(visibility.user), rows.json_texts(visibility.accounts)]
@@ -190,12 +187,10 @@ def matches_definition(value: str, table: str = "jobs") -> tuple[str, Values]:
     name, colon, revision = value.partition(":")
     if not colon:
         return matches_name(f"{table}.definition", value)
-    condition, values = _compare(f"{table}.revision = ?", parse_integer(revision))
-    return f"({table}.definition = ? AND {condition})", [name, *values]
-
-
-def _compare(condition: str, number: int | None) -> tuple[str, Values]:
-    return ("FALSE", []) if number is None else (condition, [number])
+    number = parse_integer(revision)
+    if number is None:
+        return "FALSE", []
+    return f"({table}.definition = ? AND {table}.revision = ?)", [name, number]
 
 
 def any_of(conditions: Sequence[str]) -> str:

@@ -32,11 +32,11 @@ async def test_a_unit_of_work_of_the_month_before_keeps_the_spending_of_the_pres
     budgets = Budgets(InlineStore(), NO_ACCOUNTS, Sightings())
     await budgets.load(DECEMBER - SECOND)
     setting, ending = new_unit(now=DECEMBER - SECOND), new_unit(now=DECEMBER - SECOND)
-    setting.budgets[KEY] = Budget(key=KEY, currency="EUR", hard=Decimal(9), period=BudgetPeriod.MONTH)
-    budgets.on_committed(setting.committed())
+    setting.budgets.put(KEY, Budget(key=KEY, currency="EUR", hard=Decimal(9), period=BudgetPeriod.MONTH))
+    budgets.on_committed(setting.committed(None))
     assert budgets.statuses((), DECEMBER + SECOND)[0].spent == 0
 
-    ending.spending = (ONE_EURO,)
-    budgets.on_committed(ending.committed())
+    ending.budgets.charge([ONE_EURO])
+    budgets.on_committed(ending.committed(None))
 
     assert budgets.statuses((), DECEMBER + 2 * SECOND)[0].spent == 1

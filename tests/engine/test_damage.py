@@ -260,7 +260,7 @@ def test_a_damaged_job_loaded_twice_fails_once():
 
     unit.load([bad])
 
-    result = unit.committed().transitions
+    result = unit.committed(None).transitions
     assert [(transition.before, transition.job.status) for transition in result] == [(Status.RUNNABLE, Status.FAILED)]
 
 

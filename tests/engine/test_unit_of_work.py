@@ -111,7 +111,7 @@ def test_placement_is_due_after(job, event):
 
     unit.step(job.id, event)
 
-    assert unit.placement_due
+    assert unit.placement.is_due
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_queue_is_changed_by(job, event):
     unit.step(later.id, event)
     unit.step(job.id, event)
 
-    assert (unit.changed_queues, unit.placement_due) == ({"default": job.sequence}, False)
+    assert (unit.placement.changed_queues, unit.placement.is_due) == ({"default": job.sequence}, False)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_no_placement_is_due_after(job, event):
 
     unit.step(job.id, event)
 
-    assert (unit.placement_due, unit.changed_queues) == (False, {})
+    assert (unit.placement.is_due, unit.placement.changed_queues) == (False, {})
 
 
 AT_ONCE = timedelta(0)

@@ -35,7 +35,7 @@ def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
     unit.step(job.id, started())
 
     assert changes(unit).empty
-    assert (unit.committed().jobs, unit.committed().transitions) == ((), [])
+    assert (unit.committed(None).jobs, unit.committed(None).transitions) == ((), [])
 
 
 def test_a_changed_job_is_saved_over_the_version_that_was_read():
@@ -46,7 +46,7 @@ def test_a_changed_job_is_saved_over_the_version_that_was_read():
     unit.step(job.id, started())
 
     assert [(job.version, job.status) for job in changes(unit).updated] == [(7, Status.RUNNING)]
-    assert [(job.version, job.status) for job in unit.committed().jobs] == [(8, Status.RUNNING)]
+    assert [(job.version, job.status) for job in unit.committed(None).jobs] == [(8, Status.RUNNING)]
 
 
 def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
@@ -59,7 +59,7 @@ def test_a_new_job_is_inserted_as_the_unit_of_work_leaves_it():
     assert unit.take_new() == [job.id]
     assert [(job.version, job.status) for job in changes(unit).inserted] == [(0, Status.RUNNABLE)]
     assert changes(unit).updated == ()
-    assert [(job.version, job.status) for job in unit.committed().jobs] == [(0, Status.RUNNABLE)]
+    assert [(job.version, job.status) for job in unit.committed(None).jobs] == [(0, Status.RUNNABLE)]
 
 
 def test_a_change_of_tags_is_saved_without_a_history_entry():
@@ -154,7 +154,7 @@ def test_each_status_change_has_the_status_before_and_after():
     unit.insert(job, None)
     unit.step(job.id, cancel())
 
-    assert [(transition.before, transition.job.status) for transition in unit.committed().transitions] == [
+    assert [(transition.before, transition.job.status) for transition in unit.committed(None).transitions] == [
         (None, Status.SUBMITTED),
         (Status.SUBMITTED, Status.FAILED),
     ]

@@ -69,6 +69,15 @@ def test_a_blind_except_is_in_the_loop_or_has_a_reason():
     assert len(in_the_loop) <= 1
 
 
+PART_OF_UNIT = re.compile(r"\bunit(\.\w+)+(\[.*\])? [-+|]?= |\bunit(\.\w+){2,}\.(append|extend|add|update|pop|clear)\(")
+
+
+def test_a_unit_of_work_is_changed_by_the_methods_of_its_parts():
+    engine = [source for source in sources() if name(source).startswith("batchq/engine/")]
+
+    assert [where for file in engine for where, line in lines(file) if PART_OF_UNIT.search(line)] == []
+
+
 def test_no_file_names_a_path_of_a_developers_machine():
     assert [where for path in written_files() for where, line in lines(path) if A_DEVELOPERS_MACHINE.search(line)] == []
 

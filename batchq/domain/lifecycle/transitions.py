@@ -4,7 +4,7 @@
 the table of `lifecycle.containers` instead, which says what happens to the container; `containers.follow` derives what
 that means for the attempt and for the job. An array whose children exist has a table of its own (`lifecycle.arrays`).
 
-The container engine calls `step`, saves the changed job, and only then executes the effects. A missing cell is an
+The engine's loop calls `step`, saves the changed job, and only then executes the effects. A missing cell is an
 illegal transition: `step` raises IllegalTransition with the job's recent history. The rule `ignored` marks an event
 that is legal and changes nothing. Rules change a status only through `lifecycle.status`, which allows only the edges of
 the AWS state diagram (`EDGES`).
@@ -14,7 +14,7 @@ The API has two requests that end a job:
 - CancelJob prevents new attempts. A queued job (SUBMITTED, PENDING, RUNNABLE) becomes FAILED at once. A STARTING or
   RUNNING job keeps its attempt: the order is stored in `Job.cancel`, and if the attempt fails it is not retried.
 - TerminateJob also ends the attempt. A queued job becomes FAILED at once. On a STARTING or RUNNING job it sets the stop
-  order `Job.stop`, which is a field beside the status: each container receives the signals of its ladder
+  order `Job.stop`, which is a field beside the status: each container receives the signals of its stop steps
   (`escalation`), which may begin with the job's checkpoint signal, and SIGKILL after the last of them. When the
   containers have exited the job is FAILED, whatever the exit code, and not retried.
 - TerminateJob with force (`StopForced`) sends SIGKILL at once, also to a job that is stopping.
@@ -24,7 +24,7 @@ A TerminateJob after a CancelJob still stops the containers. The orders that had
 `Job.stop_orders`. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
-from batchq.domain.ids import MachineName, node_of_key
+from batchq.domain.ids import node_of_key
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays, container_stops, containers, forced_failure, holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, to_runnable, with_history
@@ -117,17 +117,18 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Job:
     """
     if job.held:
         raise IllegalTransition(f"Placed cannot happen to the held {with_history(job)}")
+    machines = event.machines
+    containers = [
+        AttemptContainer(key=key, machine=machines[node_of_key(key)] if machines else None)
+        for key in job.spec.nodes.containers
+    ]
     attempt = Attempt(
         number=len(job.attempts) + 1,
         environment=event.environment,
         placed_at=now,
-        containers=tuple([_container(key, event.machines) for key in job.spec.nodes.containers]),
+        containers=tuple(containers),
     )
     return move_to(job, Status.STARTING, attempt=attempt, status_reason=None, blocked_at=None, promised_start=None)
-
-
-def _container(key: str, machines: Sequence[MachineName]) -> AttemptContainer:
-    return AttemptContainer(key=key, machine=machines[node_of_key(key)]) if machines else AttemptContainer(key=key)
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Job:

@@ -211,7 +211,7 @@ class RuntimeCheck:
         return joined_ids(separate_ids(self.known_id) | separate_ids(engine))
 
     def on_committed(self, committed: Committed) -> None:
-        engine = committed.unit.engine_id
+        engine = committed.unit.container_engine.engine_id
         if engine is None:
             return
         self.known_id = engine

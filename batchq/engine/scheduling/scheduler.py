@@ -174,7 +174,7 @@ class Scheduler:
 
     def needs_pass(self, unit: UnitOfWork) -> bool:
         """Whether the changes so far may let a job start or change a queue's head."""
-        return unit.placement_due or self._pass_memo.needs_pass(unit.changed_queues)
+        return unit.placement.is_due or self._pass_memo.needs_pass(unit.placement.changed_queues)
 
     async def recheck_unschedulable(
         self, unit: UnitOfWork, machines: Sequence[Machine], *, catalog_changed: bool
@@ -219,7 +219,7 @@ class Scheduler:
             saved = self._saved
             room = FreeCapacity(cluster=site, usage=held, now=unit.now, promised=saved.promises, planned=saved.plans)
             placement = new(capacity=room, empty_queues=self._pass_memo.empty_queues)
-            result = await placement.run(saved.searches if unit.search_due else NO_SEARCH)
+            result = await placement.run(saved.searches if unit.placement.search_due else NO_SEARCH)
             promises, plans = room.promises, room.plans
         self._pass_memo.stage(result)
         searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
@@ -245,10 +245,12 @@ class Scheduler:
         """The searches after the pass. A head that left its place frees its reservation."""
         heads = {head.job_id for head in result.heads.values()}
         capacity_freed = capacity_freed or any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
-        searched = result.searches if unit.search_due else self._saved.searches
+        searched = result.searches if unit.placement.search_due else self._saved.searches
         if not result.finished:
             return searched
-        return next_searches(searched, result.unread_queues, unit.changed_queues, capacity_freed=capacity_freed)
+        return next_searches(
+            searched, result.unread_queues, unit.placement.changed_queues, capacity_freed=capacity_freed
+        )
 
     def with_usage(self, unit: UnitOfWork, changes: Changes) -> Changes:
         """The changes of the unit of work with the usage of shares and of consumable resources added."""
