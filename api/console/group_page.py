@@ -24,7 +24,7 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import Status
 from batchq.domain.groups import Group
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, group_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import shown_status_reason
@@ -108,7 +108,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     ordered = sorted_rows(rows, query.sort)
     first = query.page * PER_PAGE
     runs = [row.ran for row in rows if row.ran is not None and row.job.status is Status.SUCCEEDED]
-    path = f"/ui/groups/{group.terms.id}"
+    path = group_path(group.terms.id)
     shown = {
         "group": group,
         "path": path,

@@ -108,6 +108,37 @@ async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
     assert "group fit ended: 2 succeeded, 1 failed, 0 stopped" in page.text
 
 
+async def test_the_list_of_jobs_has_a_filter_by_group(browser, sweep):
+    await browser.run("alone", until="SUCCEEDED", script=FAST)
+
+    page = await browser.open(f"/ui/jobs?group={sweep.rpartition('/')[2]}")
+
+    assert names(page) == ["fit-1", "fit-2", "fit-1"]
+    assert "All 3 Running 0 Waiting 0 Failed 1 Stopped 0" in page.text
+    assert "group fit ✕" in page.text
+    await browser.open("/ui/jobs?group=fit", status=400)
+
+
+async def test_the_unfinished_jobs_of_a_group_are_stopped_from_its_page(browser, sweep):
+    running = await browser.run("fit-3", tags=TAGS)
+    waiting = await browser.submit("fit-4", tags=TAGS, dependsOn=[{"jobId": running}], arrayProperties={"size": 20})
+    other = await browser.run("other")
+    page = await browser.open(sweep)
+    assert "Stop the 21 unfinished…" in page.text
+    (path,) = [link for link in page.page.links if link.startswith("/ui/stop?")]
+
+    form = await browser.open(path)
+    assert "2 jobs with 20 children" in form.text
+    assert sweep in form.page.links
+    await browser.post("/ui/stop", form_in(form, reason="enough"), status=400)
+    await browser.post("/ui/stop", form_in(form, reason="enough", count="22"))
+
+    for job_id in (running, waiting):
+        await browser.wait_for(job_id, "FAILED")
+    assert (await browser.describe(other))["status"] == "RUNNING"
+    assert "/ui/stop" not in (await browser.open(sweep)).body
+
+
 async def test_a_group_that_does_not_exist_has_no_page(browser):
     await browser.open("/ui/groups/g-00000000000000000000", status=404)
     await browser.open("/ui/groups/g-00000000000000000000/csv", status=404)
