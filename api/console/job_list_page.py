@@ -27,6 +27,7 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
+from batchq.domain.progress import progress_of_group
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery
@@ -144,7 +145,9 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         "tabs": tabs,
         "matching": next((tab.count for tab in tabs if tab.is_current), None),
         "views": () if query.grouped else await parts.views.listed(found.jobs, caller=caller),
-        "job_groups": [(group, status_bar(group_parts(group), group.terms.name)) for group in groups],
+        "job_groups": [
+            (group, progress_of_group(group), status_bar(group_parts(group), group.terms.name)) for group in groups
+        ],
         "groups": list(_groups(query, found.jobs)) if query.grouped else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "statuses": list(Status),

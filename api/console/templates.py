@@ -19,6 +19,7 @@ from batchq.api.console.job_words import (
     container_use_words,
     job_title,
     running_children,
+    time_left,
 )
 from batchq.api.console.svg import status_bar
 from batchq.domain import wording
@@ -72,6 +73,8 @@ def environment() -> Environment:
         "job_title": job_title,
         "condition": condition,
         "running_children": running_children,
+        "time_left": time_left,
+        "rate": wording.rate_words,
     }
     env.globals |= _globals()
     env.globals["ui"] = env.get_template("macros.html").module

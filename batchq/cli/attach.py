@@ -29,11 +29,12 @@ from batchq.cli.output import (
     uses_color,
     write_line,
 )
-from batchq.cli.progress import ProgressMeter, children_progress
+from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import fetch_described, fetch_explanation, fetch_job, fetch_log_lines, stream_stops
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
+from batchq.domain.progress import progress_of
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
@@ -219,7 +220,7 @@ class JobFollower:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if job.array_properties.size is not None:
             array = job.array_properties
-            return self._meter.line(children_progress(job.job_name, array.size or 0, array.status_summary))
+            return self._meter.line(progress_of(job.job_name, array.size or 0, array.status_summary))
         if job.status is Status.RUNNING:
             return f"running for {waited}"
         reason = self.sentence() or job.status_reason

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from batchq.api.console.group_page import MemberRow, sorted_rows
+from batchq.api.console.group_page import sorted_rows
+from batchq.api.console.member_results import MemberRow
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
 from batchq.compute.simulated.script import Script
 from tests.console.conftest import form_in
@@ -94,9 +95,21 @@ async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     filtered = await browser.open("/ui/jobs?name=fit-*")
 
     assert sweep in page.page.links
-    assert "fit 3 2 succeeded, 1 failed, 0 running, 0 waiting" in page.text
+    assert "fit 3 2 succeeded, 1 failed" in page.text
     assert names(page) == []
     assert len(names(filtered)) == 3
+
+
+async def test_the_row_and_the_page_of_a_group_show_the_time_left_and_all_counts(browser, sweep):
+    stopped, running = await browser.run("fit-3", tags=TAGS), await browser.run("fit-4", tags=TAGS)
+    await browser.submit("fit-5", tags=TAGS, dependsOn=[{"jobId": running}])
+    await browser.call("terminatejob", {"jobId": stopped, "reason": "enough"})
+    await browser.wait_for(stopped, "FAILED")
+
+    row, page = await browser.open("/ui/jobs"), await browser.open(sweep)
+
+    assert re.search(r"fit 6 2 succeeded, 1 failed, 1 stopped, 1 running, 1 waiting; about \d+ s left", row.text)
+    assert re.search(r"1 running 1 waiting about \d+ s left", page.text)
 
 
 async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
