@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -36,6 +36,7 @@ from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
 MAX_GROUPS = 20  # rows of groups above the jobs
+RUNNING_TAB = "Running"
 GROUPS_SHOWN_FOR = timedelta(days=1)  # after their end
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
 Token = Annotated[str, Field(max_length=1024)]
@@ -134,7 +135,7 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
     groups = await _running_groups(parts, query, caller)
     missing = ""
     try:
-        found = await _listed(parts, query, caller, ungrouped=bool(groups))
+        found = await _listed(parts, query, caller, ungrouped=_stand_for_jobs(query, groups))
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobList(jobs=(), next=None, searched_back_to=None), str(error)
     tabs = await job_tabs(parts, query, query.view(grouped=None), caller)
@@ -223,12 +224,34 @@ def searched_names(text: str) -> str:
     return text if text.startswith("*") or text.endswith("*") else f"*{text}*"
 
 
+def _stand_for_jobs(query: JobsQuery, groups: Sequence[Group]) -> bool:
+    """Whether the jobs of groups are left out of the list, because the rows of groups stand for them.
+
+    They are listed on a tab on which there may be many, whose rows would all be read to find jobs of no group.
+    """
+    if current_tab(query) == RUNNING_TAB:
+        return 0 < len(groups) < MAX_GROUPS
+    return bool(groups) and not query.filters()
+
+
 async def _running_groups(parts: Parts, query: JobsQuery, caller: Caller) -> Sequence[Group]:
-    """The unfinished and lately ended groups, which stand for their jobs on the list without filters."""
-    if query.filters() or query.grouped or query.by is By.ENDED:
+    """The unfinished and lately ended groups of a tab without other filters; those of Running are running ones."""
+    tab = current_tab(query)
+    if tab is None or other_filters(query) or query.grouped or query.chosen or query.by is By.ENDED:
         return ()
-    since = parts.clock.now() - GROUPS_SHOWN_FOR
-    return await parts.search.newest_groups(GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility))
+    since = parts.clock.now() - (timedelta() if tab == RUNNING_TAB else GROUPS_SHOWN_FOR)
+    newest = GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility)
+    return [group for group in await parts.search.newest_groups(newest) if _TAB_GROUPS[tab](group)]
+
+
+#: Which groups are shown on a tab.
+_TAB_GROUPS: Mapping[str, Callable[[Group], int]] = {
+    "All": lambda group: 1,  # noqa: ARG005 - each of them
+    RUNNING_TAB: lambda group: group.active,
+    "Waiting": lambda group: group.waiting,
+    "Failed": lambda group: group.failed,
+    "Stopped": lambda group: group.stopped,
+}
 
 
 def _head(query: JobsQuery, column: SortColumn, title: str) -> ColumnHead:

@@ -100,6 +100,27 @@ async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     assert len(names(filtered)) == 3
 
 
+async def test_running_jobs_of_a_group_are_one_row_of_each_page(browser, sweep):
+    for name in ("fit-3", "fit-4"):
+        await browser.run(name, tags=TAGS)
+
+    running, failed = (
+        await browser.open("/ui/jobs?state=STARTING&state=RUNNING"),
+        await browser.open("/ui/jobs?stopped=no"),
+    )
+    overview, environments = await browser.open("/ui/"), await browser.open("/ui/environments")
+
+    assert sweep in running.page.links
+    assert names(running) == []
+    assert sweep in failed.page.links
+    assert names(failed) == ["fit-1"]
+    assert "fit: 2 jobs" in overview.text
+    assert "fit : 2 jobs ✓ SUCCEEDED" in (await browser.open("/ui/events?state=SUCCEEDED")).text
+    assert sweep in overview.page.links
+    assert "fit : 2 jobs ▶ RUNNING" in environments.text
+    assert f"/ui/jobs?group={sweep.rpartition('/')[2]}&state=RUNNING" in environments.page.links
+
+
 async def test_the_row_and_the_page_of_a_group_show_the_time_left_and_all_counts(browser, sweep):
     stopped, running = await browser.run("fit-3", tags=TAGS), await browser.run("fit-4", tags=TAGS)
     await browser.submit("fit-5", tags=TAGS, dependsOn=[{"jobId": running}])
