@@ -13,6 +13,7 @@ from pydantic import Field
 from batchq.api.console.cell_grid import MAX_CELLS, children_grid
 from batchq.api.console.job_words import JOB, job_crumbs, job_id_of, job_title
 from batchq.api.console.member_results import (
+    LIST_ORDER,
     MemberRow,
     csv_answer,
     failure_reasons,
@@ -44,16 +45,6 @@ LISTED = 10  # of the page of the array
 BAR = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, Status.RUNNABLE, Status.PENDING)
 MAX_TIMED = 200  # children of a large array whose run times are read
 MAX_RANGES = 100  # ranges of equal statuses that are listed
-#: Children are listed by status in this order, and then by descending index.
-ORDER = (
-    Status.FAILED,
-    Status.RUNNING,
-    Status.STARTING,
-    Status.RUNNABLE,
-    Status.PENDING,
-    Status.SUBMITTED,
-    Status.SUCCEEDED,
-)
 Index = Annotated[int, Field(ge=0, le=99_999)] | None
 pages = PageTable()
 
@@ -63,7 +54,7 @@ class ChildrenQuery(RequestQuery):
 
     #: None: all that exist.
     state: Status | None = None
-    #: Without `state`: only children of this status and of those behind it in ORDER.
+    #: Without `state`: only children of this status and of those behind it in LIST_ORDER.
     at: Status | None = None
     #: Only children of the first of these statuses with an index below this one, and those behind them.
     before: Index = None
@@ -96,7 +87,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     ended = await _ended(parts, array, runs, jobs, caller)
-    statuses = ORDER[ORDER.index(query.at or ORDER[0]) :] if query.state is None else (query.state,)
+    statuses = LIST_ORDER[LIST_ORDER.index(query.at or LIST_ORDER[0]) :] if query.state is None else (query.state,)
     places = _places(runs, statuses, limit=PER_PAGE + 1, before=query.before)
     children = await _at(parts, array, places[:PER_PAGE], caller)
     values = {
@@ -136,7 +127,7 @@ async def children_part(parts: Parts, array: Job, *, caller: Caller) -> Children
     runs = await parts.jobs.child_runs(array.id, caller=caller)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     ended = await _ended(parts, array, runs, jobs, caller)
-    shown = await _at(parts, array, _places(runs, ORDER[:3], limit=LISTED), caller)
+    shown = await _at(parts, array, _places(runs, LIST_ORDER[:3], limit=LISTED), caller)
     return ChildrenPart(
         bar=status_bar([(status.value, dict(counts).get(status, 0)) for status in BAR], "Statuses of the children"),
         grid=children_grid(runs, jobs, size=size(array), array=array.id),

@@ -10,6 +10,7 @@ from pydantic import Field
 from batchq.api.console.cell_grid import members_grid
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.member_results import (
+    LIST_ORDER,
     MemberRow,
     as_number,
     csv_answer,
@@ -29,6 +30,7 @@ from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId, group_path
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.domain.progress import progress_of_group
 from batchq.errors import NotFound
 from batchq.ports.job_search import PageQuery
@@ -44,8 +46,9 @@ pages = PageTable()
 class GroupPageQuery(RequestQuery):
     """What the page of a group shows."""
 
-    #: A column of FIXED, `value.NAME` or `metric.NAME`; with a leading hyphen descending.
-    sort: Word = "name"
+    #: `state`: failed jobs first, then running ones; or another
+    #: column of FIXED, `value.NAME` or `metric.NAME`; with a leading hyphen descending.
+    sort: Word = "state"
     page: Annotated[int, Field(ge=0, le=MAX_JOBS)] = 0
     #: A metric, and the value over which it is drawn.
     metric: Word | None = None
@@ -141,7 +144,7 @@ def sorted_rows(rows: Iterable[MemberRow], sort: str) -> list[MemberRow]:
 def _value(row: MemberRow, key: str) -> str | float | None:
     fixed: Mapping[str, Callable[[], str | float | None]] = {
         "name": lambda: row.job.sequence,
-        "state": lambda: row.job.status.value,
+        "state": lambda: LIST_ORDER.index(row.job.status) + is_stopped_by_user(row.job) / 2,
         "exit": lambda: row.exit_code,
         "ran": lambda: row.ran,
         "attempts": lambda: row.attempts,

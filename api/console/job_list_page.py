@@ -15,7 +15,8 @@ from pydantic import Field
 from batchq.api.console.group_page import group_parts
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortColumn, SortPosition, sorted_page
-from batchq.api.console.job_tabs import current_tab, job_tabs, other_filters
+from batchq.api.console.job_tabs import JobTab, current_tab, job_tabs, other_filters
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import status_bar
 from batchq.api.http.http import Word
@@ -157,8 +158,19 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         "older": None if found.next is None else older_path(query, found.next, parts.tokens, caller),
     }
     return Page(
-        template="jobs.html", title="Jobs", values=values | _paths(query, await _group_names(parts, query, caller))
+        template="jobs.html",
+        title="Jobs",
+        tab=_tab_title(tabs),
+        values=values | _paths(query, await _group_names(parts, query, caller)),
     )
+
+
+def _tab_title(tabs: Iterable[JobTab]) -> str:
+    """The running and waiting jobs of the tabs; empty for a list by end, which has no unfinished jobs."""
+    counts = {tab.name.lower(): tab.count for tab in tabs if tab.name in {"Running", "Waiting"}}
+    lower_bounds = {word for word, count in counts.items() if not count.is_exact}
+    shown = {word: count.jobs for word, count in counts.items()}
+    return tab_title("Jobs", shown, lower_bounds=lower_bounds) if shown else ""
 
 
 async def _group_names(parts: Parts, query: JobsQuery, caller: Caller) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Words about jobs, their orders and their history, as the command line has them, and the paths of their pages."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from datetime import timedelta
 
 from batchq.domain.container import Resources
@@ -43,9 +43,13 @@ def job_crumbs(job_id: JobId, name: str, *below: tuple[str, str]) -> list[tuple[
     return [*crumbs, *below]
 
 
-def tab_title(name: str, counts: Mapping[str, int]) -> str:
-    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count."""
-    shown = [f"{count:,} {word}" for word, count in counts.items() if count] or [f"0 {next(iter(counts))}"]
+def tab_title(name: str, counts: Mapping[str, int], *, lower_bounds: Container[str] = ()) -> str:
+    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count.
+
+    `lower_bounds`: the words of counts that may be higher.
+    """
+    shown = [f"{count:,}{'+' if word in lower_bounds else ''} {word}" for word, count in counts.items() if count]
+    shown = shown or [f"0 {next(iter(counts))}"]
     return f"{name}: {', '.join(shown)}" if name else ", ".join(shown)
 
 

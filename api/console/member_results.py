@@ -23,6 +23,16 @@ from batchq.domain.use import NOT_MEASURED, Use
 from batchq.ports.job_search import PageQuery
 
 MAX_REASONS = 20
+#: The order of lists: what needs attention first.
+LIST_ORDER = (
+    Status.FAILED,
+    Status.RUNNING,
+    Status.STARTING,
+    Status.RUNNABLE,
+    Status.PENDING,
+    Status.SUBMITTED,
+    Status.SUCCEEDED,
+)
 CSV_PAGE = 1000  # jobs that are read at once for the CSV
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginnings of texts that a spreadsheet would compute
 USED = ("cpu seconds", "peak memory bytes", "working set bytes")  # columns of the CSV

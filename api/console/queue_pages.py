@@ -11,6 +11,8 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.api.console.activity_pictures import PicturesQuery
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.runs_of_rows import SweepPages, sweep_key, sweep_pages
 from batchq.api.console.state import ConsoleState
@@ -68,7 +70,7 @@ async def queues_page(parts: Parts, visit: Call[None]) -> Page:
 
 
 @pages.get(QUEUE, Permission.SELF)
-async def queue_page(parts: Parts, visit: Call[None]) -> Page:
+async def queue_page(parts: Parts, visit: Call[PicturesQuery]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
     snapshot = await parts.jobs.snapshot(name, caller=caller)
@@ -85,13 +87,14 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
         "line": line_of(await parts.views.listed(jobs, caller=caller)),
         "since": dict(snapshot.jobs),
         "snapshot": snapshot,
-        "pictures": await parts.state(ConsoleState).pictures.of(parts, name, caller=caller),
+        "pictures": await parts.state(ConsoleState).pictures.of(parts, name, hours=visit.input.hours, caller=caller),
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),
         "environments": [parts.catalog.environments[name] for name in shown.queue.environments],
         "may_change": caller.has(Permission.CATALOG),
     }
-    return Page(template="queue.html", title=f"Queue {name}", values=values)
+    counts = {"running": shown.running, "waiting": shown.waiting}
+    return Page(template="queue.html", title=f"Queue {name}", values=values, tab=tab_title(name, counts))
 
 
 def line_of(views: Iterable[JobView]) -> list[LineEntry]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from batchq.api.console.activity_pictures import PERIODS
 from batchq.api.console.job_words import (
     array_parts,
     attempt_use_words,
@@ -89,6 +90,7 @@ def _globals() -> dict[str, object]:
         "status_reason": shown_status_reason,
         "static": static_path,
         "took": took,
+        "picture_periods": PERIODS,
         "array_bar": array_bar,
         "attempt_use": attempt_use_words,
         "container_use": container_use_words,

@@ -40,7 +40,16 @@ async def test_the_page_shows_the_counts_the_values_and_the_results(browser, swe
     assert "3 jobs 2 succeeded 1 failed 0 running 0 waiting" in page.text
     assert "exit code 3: Essential container in task exited 1" in page.text
     assert 'class="shape-FAILED"' in page.body
-    assert names(page) == ["fit-1", "fit-2", "fit-1"]
+    assert names(page) == ["fit-1", "fit-1", "fit-2"]
+    assert page.body.index('data-label="lr">1<') < page.body.index('data-label="lr">0.1<')
+
+
+async def test_a_page_that_shows_the_newest_jobs_only_begins_with_a_note(browser, sweep, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.group_page.MAX_JOBS", 2)
+
+    page = await browser.open(sweep)
+
+    assert page.text.index("show the newest 2 only; the CSV has all") < page.text.index("3 jobs 2 succeeded")
 
 
 async def test_the_table_is_sorted_by_numbers_on_the_server(browser, sweep):
@@ -76,7 +85,7 @@ async def test_a_text_of_the_csv_is_no_formula(browser):
 
 async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     page = await browser.open(sweep)
-    assert "Rerun the 1 that failed by themselves" in page.text
+    assert "Resubmit the 1 that failed by themselves" in page.text
     path = f"/ui/rerun?group={sweep.rpartition('/')[2]}&failed=1"
 
     form = form_in(await browser.open(path))
