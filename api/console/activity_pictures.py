@@ -1,20 +1,21 @@
-"""Pictures of the activity of a queue, or of all queues of a caller, in the last 24 hours."""
+"""Pictures of the activity of a queue, or of all queues of a caller, in the last 24 hours or 30 days."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from markupsafe import Markup
 from msgspec import Struct
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.api.console.strip import StripCell, strip
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.domain.activity import BILLION, Activity, ActivityBucket, ActivityLoad
+from batchq.domain.activity import BILLION, FINE, Activity, ActivityBucket, ActivityLoad
 from batchq.domain.catalog import EnvironmentName
 from batchq.domain.container import Resources
 from batchq.domain.cost import rounded
@@ -22,15 +23,42 @@ from batchq.domain.ids import QueueName
 from batchq.domain.use import MIB, NOT_MEASURED
 from batchq.domain.wording import average_words, bytes_words, duration_words
 from batchq.ports.clock import Clock
+from batchq.services.activity import DAY_HOURS, MAX_HOURS
 
 FRESH_FOR = timedelta(seconds=15)  # pictures are drawn again after it; samples are twice as far apart
 MAX_PICTURES = 200  # of callers and queues, that are kept
 MAX_ENVIRONMENTS = 10  # with pictures
-PER_COLUMN = 6  # buckets with one hover text, and in one bar
-X_TEXTS = ("24 h ago", "18 h", "12 h", "6 h", "now")
 
 #: A figure as text.
 Unit = Callable[[float], str]
+
+
+class PicturesQuery(BaseModel):
+    """The query of a page with pictures."""
+
+    model_config = ConfigDict(frozen=True)
+
+    #: How far back the pictures reach.
+    hours: Annotated[Literal[24, 720], BeforeValidator(int)] = 24
+
+
+class PicturePeriod(NamedTuple):
+    """How far back pictures reach, and how its times are shown."""
+
+    hours: int
+    words: str
+    #: Of its beginning, its quarters and its end.
+    x_texts: Sequence[str]
+    #: Buckets with one hover text, and in one bar.
+    per_column: int
+    #: Of a time, for strftime.
+    time_format: str
+
+
+PERIODS = (
+    PicturePeriod(DAY_HOURS, "24 hours", ("24 h ago", "18 h", "12 h", "6 h", "now"), 6, "%H:%M UTC"),
+    PicturePeriod(MAX_HOURS, "30 days", ("30 d ago", "22 d", "15 d", "8 d", "now"), 12, "%Y-%m-%d %H:%M UTC"),
+)
 
 
 class Kind(NamedTuple):
@@ -86,8 +114,9 @@ class Pictures(Struct, frozen=True, kw_only=True):
     ends: Markup
     waits: Markup
     failures: Markup
-    #: Jobs that failed by themselves in the last 24 hours.
+    #: Jobs that failed by themselves in the period.
     failed: int
+    period: PicturePeriod
 
 
 class PictureCache:
@@ -97,28 +126,30 @@ class PictureCache:
         self._clock = clock
         self._pictures: dict[object, tuple[datetime, Pictures]] = {}
 
-    async def of(self, parts: Parts, queue: QueueName | None, *, caller: Caller) -> Pictures:
+    async def of(self, parts: Parts, queue: QueueName | None, *, hours: int = DAY_HOURS, caller: Caller) -> Pictures:
         """The pictures of one queue, or of all queues of the caller. Raises NotFound and StoreFailed."""
         now, queues = self._clock.now(), frozenset(parts.catalog.queues_of(caller))
-        key = caller.visibility, queues, queue
+        key = caller.visibility, queues, queue, hours
         known = self._pictures.get(key)
         if known is not None and now - known[0] < FRESH_FOR:
             return known[1]
-        activity = await parts.overviews.activity.activity(queue, caller=caller)
+        activity = await parts.overviews.activity.activity(queue, hours=hours, caller=caller)
         return self._keep(key, now, await asyncio.to_thread(pictures, activity))
 
     async def of_environments(
-        self, parts: Parts, names: Sequence[EnvironmentName], *, caller: Caller
+        self, parts: Parts, names: Sequence[EnvironmentName], *, hours: int = DAY_HOURS, caller: Caller
     ) -> Mapping[str, Pictures]:
         """The pictures of compute environments; empty for callers who may not see all jobs. Raises StoreFailed."""
         now, found = self._clock.now(), dict[str, Pictures]()
-        keys = {str(name): (caller.visibility, "environment", name) for name in names[:MAX_ENVIRONMENTS]}
+        keys = {str(name): (caller.visibility, "environment", name, hours) for name in names[:MAX_ENVIRONMENTS]}
         for name, key in keys.items():
             known = self._pictures.get(key)
             if known is not None and now - known[0] < FRESH_FOR:
                 found[name] = known[1]
         missing = [EnvironmentName(name) for name in keys if name not in found]
-        for name, activity in (await parts.overviews.activity.environments(missing, caller=caller)).items():
+        for name, activity in (
+            await parts.overviews.activity.environments(missing, hours=hours, caller=caller)
+        ).items():
             found[name] = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity))
         return found
 
@@ -130,7 +161,7 @@ class PictureCache:
 
 
 def pictures(activity: Activity) -> Pictures:
-    """Draw the last 24 hours."""
+    """Draw the period of the activity."""
     failed = sum(bucket.ends.failed for bucket in activity.buckets)
     return Pictures(
         load=_levels(activity, "Running and waiting jobs", LOAD, average_words),
@@ -141,6 +172,7 @@ def pictures(activity: Activity) -> Pictures:
         waits=_levels(activity, "Waits between RUNNABLE and STARTING", WAITS, _seconds),
         failures=_failures(activity),
         failed=failed,
+        period=_period(activity),
     )
 
 
@@ -160,7 +192,7 @@ def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -
         )
         for kind, each in zip(kinds, values, strict=True)
     ]
-    averages = [[_average(part) for part in _parts(each)] for each in values]
+    averages = [[_average(part) for part in _parts(activity, each)] for each in values]
     return _picture(activity, label, series, size=len(slots), most=most, unit=unit, figures=(kinds, averages))
 
 
@@ -201,10 +233,10 @@ def _vcpus(amounts: ActivityLoad | Resources) -> float:
 
 
 def _ends(activity: Activity) -> Markup:
-    """A bar for each half an hour."""
+    """A bar for each column."""
     slots = activity.slots()
     values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in ENDS]
-    sums = [[sum(value or 0.0 for value in part) for part in _parts(each)] for each in values]
+    sums = [[sum(value or 0.0 for value in part) for part in _parts(activity, each)] for each in values]
     most = max(map(sum, zip(*sums, strict=True))) or 1.0
     series = [
         Series(
@@ -219,7 +251,7 @@ def _ends(activity: Activity) -> Markup:
         activity,
         "Ended jobs",
         series,
-        size=len(slots) / PER_COLUMN,
+        size=len(slots) / _period(activity).per_column,
         most=most,
         unit=average_words,
         figures=(ENDS, sums),
@@ -227,17 +259,17 @@ def _ends(activity: Activity) -> Markup:
 
 
 def _failures(activity: Activity) -> Markup:
-    """A cell for each half an hour."""
-    slots = activity.slots()
+    """A cell for each column."""
+    slots, period = activity.slots(), _period(activity)
     cells = []
-    for start in range(0, len(slots), PER_COLUMN):
-        known = [slot for slot in slots[start : start + PER_COLUMN] if slot is not None]
+    for start in range(0, len(slots), period.per_column):
+        known = [slot for slot in slots[start : start + period.per_column] if slot is not None]
         count = sum(slot.ends.failed for slot in known)
         ended = count + sum(slot.ends.succeeded + slot.ends.stopped for slot in known)
         text = f"{average_words(count)} failed of {average_words(ended)} that ended" if known else "no server ran"
         text = f"{_time(activity, start)}: {text}"
         cells.append(StripCell(count=count if known else None, is_busy=ended > 0, text=text))
-    return strip(cells, label="Jobs that failed by themselves in the last 24 hours", x_texts=X_TEXTS)
+    return strip(cells, label=f"Jobs that failed by themselves in the last {period.words}", x_texts=period.x_texts)
 
 
 def _picture(
@@ -251,11 +283,11 @@ def _picture(
     figures: tuple[Sequence[Kind], Sequence[Sequence[float | None]]],
 ) -> Markup:
     """`size`: the end of the x axis. `figures`: the values of each kind in each column, for the hover texts."""
-    slots = activity.slots()
+    slots, period = activity.slots(), _period(activity)
     step = size / len(slots)  # of the x axis, for each slot
-    starts = range(0, len(slots), PER_COLUMN)
+    starts = range(0, len(slots), period.per_column)
     columns = [
-        PlotColumn(first=start * step, end=(start + PER_COLUMN) * step, text=f"{_time(activity, start)}: {text}")
+        PlotColumn(first=start * step, end=(start + period.per_column) * step, text=f"{_time(activity, start)}: {text}")
         for start, *values in zip(starts, *figures[1], strict=True)
         if (text := _values_text(figures[0], values, unit))
     ]
@@ -264,12 +296,12 @@ def _picture(
         for first, end in _gaps(slots)
     ]
     picture = Plot(
-        label=f"{label} in the last 24 hours",
+        label=f"{label} in the last {period.words}",
         series=series,
         x=(0, size),
         y=(0, most),
         y_texts=(unit(most), "0"),
-        x_texts=X_TEXTS,
+        x_texts=period.x_texts,
         columns=columns,
         gaps=gaps,
     )
@@ -289,8 +321,13 @@ def _gaps(slots: Sequence[ActivityBucket | None]) -> Iterator[tuple[int, int]]:
         yield numbers[-1] + 1, len(slots)
 
 
-def _parts(values: Sequence[float | None]) -> list[Sequence[float | None]]:
-    return [values[start : start + PER_COLUMN] for start in range(0, len(values), PER_COLUMN)]
+def _parts(activity: Activity, values: Sequence[float | None]) -> list[Sequence[float | None]]:
+    length = _period(activity).per_column
+    return [values[start : start + length] for start in range(0, len(values), length)]
+
+
+def _period(activity: Activity) -> PicturePeriod:
+    return PERIODS[activity.width != FINE]
 
 
 def _average(values: Sequence[float | None]) -> float | None:
@@ -299,7 +336,8 @@ def _average(values: Sequence[float | None]) -> float | None:
 
 
 def _time(activity: Activity, slot: int) -> str:
-    return f"{(activity.first + slot * activity.width).astimezone(UTC):%H:%M} UTC"
+    at = (activity.first + slot * activity.width).astimezone(UTC)
+    return at.strftime(_period(activity).time_format)
 
 
 def _seconds(seconds: float) -> str:

@@ -24,7 +24,7 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import JobOutcome, outcome_message
 from batchq.domain.enums import Outcome, StopKind
-from batchq.domain.ids import JobId
+from batchq.domain.ids import JobId, group_path
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_messages import (
     DONE,
@@ -180,9 +180,19 @@ async def _preview_page(
         "preview": preview,
         "filters": filters.filters(),
         "must_type": preview.changed + preview.changed_children > WIDE,
+        "back": _path_before(filters),
         "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *filters.filters()])}",
     }
     return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
+
+
+def _path_before(filters: JobFilters) -> str:
+    """The path of the page that leads to the preview: of the group whose jobs are selected, else the list of jobs."""
+    match filters.filters():
+        case [("group", group_id)]:
+            return group_path(group_id)
+        case _:
+            return "/ui/jobs"
 
 
 def _outcome_values(of: OutcomeCounts, texts: Mapping[str, str]) -> dict[str, object]:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchq.api.console.activity_pictures import PicturesQuery
 from batchq.api.console.pages import Page, PageTable
 from batchq.api.console.runs_of_rows import active_rows
 from batchq.api.console.state import ConsoleState
@@ -39,10 +40,8 @@ class ResourcesQuery(BaseModel):
     after: Annotated[str, Field(max_length=256)] = ""
 
 
-class EnvironmentsQuery(BaseModel):
-    """A page of the list of machines."""
-
-    model_config = ConfigDict(frozen=True)
+class EnvironmentsQuery(PicturesQuery):
+    """The pictures of the environments, and a page of the list of machines."""
 
     #: `MachinePage.next` of the page before; None: the first page.
     after: Annotated[str, Field(max_length=512)] | None = None
@@ -64,8 +63,12 @@ async def environments_page(parts: Parts, visit: Call[EnvironmentsQuery]) -> Pag
         "queues": {name: sorted(key for key, queue in visible.items() if name in queue.environments) for name in names},
         "network_of": network_of,
         "pictures": await parts.state(ConsoleState).pictures.of_environments(
-            parts, [overview.environment.name for overview in environments], caller=caller
+            parts,
+            [overview.environment.name for overview in environments],
+            hours=visit.input.hours,
+            caller=caller,
         ),
+        "hours": visit.input.hours,
         "after": visit.input.after,
         "machines": parts.overviews.machines(
             MachineQuery(after=visit.input.after, limit=MAX_MACHINES, max_jobs=MACHINE_JOBS), caller=caller

@@ -1,11 +1,12 @@
-"""Find: the job, queue or definition that a text names. A single hit opens its page."""
+"""Find: the job, group, queue or definition that a text names. A single hit opens its page."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 from urllib.parse import quote, urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
@@ -13,16 +14,21 @@ from batchq.api.http.http import RequestQuery
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.ids import DefinitionRef, JobId, job_path
+from batchq.domain.groups import Group
+from batchq.domain.ids import DefinitionRef, GroupId, JobId, group_path, job_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
+from batchq.ports.groups import GroupQuery
 from batchq.ports.job_search import JobPage, PageQuery
 
 MAX_JOBS = 20
+MAX_GROUPS = 20
+MAX_SEARCHED_GROUPS = 200  # whose names are compared with a part of a name
 NO_JOBS = JobPage(jobs=(), next=None, searched_back_to=None)
 #: An id or its beginning, with the step to a child or node.
 _ID = re.compile(r"([0-9a-f]{8}[0-9a-f-]{0,28})([:#](?:0|[1-9][0-9]{0,4}))?", re.ASCII | re.IGNORECASE)
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job|job-queue|job-definition)/([^/]+)")
+_GROUP_ID = re.compile(r"g-[0-9a-f]{20}", re.ASCII)
 _REVISION = re.compile(r"(.+):([1-9][0-9]{0,8})", re.ASCII)
 pages = PageTable()
 
@@ -34,7 +40,7 @@ class FindQuery(RequestQuery):
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """A queue or a definition."""
+    """A group, a queue or a definition."""
 
     kind: str
     name: str
@@ -47,7 +53,8 @@ async def find_page(parts: Parts, visit: Call[FindQuery]) -> PageAnswer:
     arn = _ARN.fullmatch(text)
     text = text if arn is None else arn[1]
     named = await _named_by_id(parts, text, caller)
-    hits = [*_queues(parts, text, caller), *await _definitions(parts, text, caller)] if text else []
+    others = (*_queues(parts, text, caller), *await _definitions(parts, text, caller)) if text else ()
+    hits = [*await _groups(parts, text, caller), *others] if text else []
     found = await _named(parts, text, caller) if text and not named else NO_JOBS
     jobs = named or found.jobs
     if len(jobs) + len(hits) == 1 and found.next is None:
@@ -85,6 +92,19 @@ async def _named(parts: Parts, text: str, caller: Caller) -> JobPage:
 
 async def _newest(parts: Parts, selection: JobSelection, caller: Caller) -> JobPage:
     return await parts.search.search(PageQuery(selection=selection, limit=MAX_JOBS), caller=caller)
+
+
+async def _groups(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:
+    """The group of this id; else the newest groups of this name or, of the newest ones, with names that contain it."""
+    if _GROUP_ID.fullmatch(text):
+        found: Iterable[Group] = (await parts.search.groups([GroupId(text)], caller=caller)).values()
+    else:
+        named = GroupQuery(name=text, limit=MAX_GROUPS, visibility=caller.visibility)
+        found = await parts.search.newest_groups(named)
+        if not found:
+            newest = await parts.search.newest_groups(replace(named, name=None, limit=MAX_SEARCHED_GROUPS))
+            found = [group for group in newest if text.lower() in group.terms.name.lower()][:MAX_GROUPS]
+    return [Hit(kind="Group", name=group.terms.name, path=group_path(group.terms.id)) for group in found]
 
 
 def _queues(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:

@@ -8,12 +8,13 @@ from pydantic import Field
 
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
 from batchq.domain.enums import Status
-from batchq.domain.ids import JobId
+from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job_selection import MAX_PATTERNS, JobSelection
 from batchq.domain.times import duration_of, milliseconds
 
 Words = Annotated[tuple[Word, ...], Field(max_length=1000)]
 Patterns = Annotated[tuple[Word, ...], Field(max_length=MAX_PATTERNS)]
+GroupWord = Annotated[str, Field(pattern=r"^g-[0-9a-f]{20}$")]
 ExitCode = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -41,6 +42,8 @@ class JobFilters(RequestQuery):
     state: Annotated[tuple[Status, ...], Field(max_length=len(Status))] = ()
     stopped: Stopped | None = None
     queue: Words = ()
+    #: Ids of groups.
+    group: Annotated[tuple[GroupWord, ...], Field(max_length=MAX_PATTERNS)] = ()
     #: In any case: `name`, `prefix*`, `*suffix` or `*part*`.
     name: Patterns = ()
     user: Words = ()
@@ -76,6 +79,7 @@ class JobFilters(RequestQuery):
             ids=tuple(map(JobId, self.job)) or None,
             statuses=frozenset(self.state) or None,
             stopped=None if self.stopped is None else self.stopped is Stopped.YES,
+            groups=frozenset(map(GroupId, self.group)) or None,
             queues=frozenset(self.queue) or None,
             names=frozenset(self.name) or None,
             users=frozenset(self.user) or None,

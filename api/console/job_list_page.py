@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -15,7 +15,8 @@ from pydantic import Field
 from batchq.api.console.group_page import group_parts
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortColumn, SortPosition, sorted_page
-from batchq.api.console.job_tabs import current_tab, job_tabs, other_filters
+from batchq.api.console.job_tabs import JobTab, current_tab, job_tabs, other_filters
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import status_bar
 from batchq.api.http.http import Word
@@ -25,7 +26,9 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.groups import Group
+from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
+from batchq.domain.progress import progress_of_group
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery
@@ -34,6 +37,7 @@ from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
 MAX_GROUPS = 20  # rows of groups above the jobs
+RUNNING_TAB = "Running"
 GROUPS_SHOWN_FOR = timedelta(days=1)  # after their end
 MAX_PAGES = 20  # tokens of earlier pages in a URL, so that a page links to the one before it
 Token = Annotated[str, Field(max_length=1024)]
@@ -66,7 +70,7 @@ class Choice(StrEnum):
 class JobsQuery(JobFilters):
     """The query of the list of jobs."""
 
-    group: GroupBy | None = None
+    grouped: GroupBy | None = None
     #: A part of a name, or an id: the page redirects to the list with this filter, or to the job.
     search: Word | None = None
     #: A column, descending with a leading hyphen; None: by `by`, the newest first.
@@ -79,7 +83,7 @@ class JobsQuery(JobFilters):
     def view(self, **changes: str | None) -> Pairs:
         """The members that do not select jobs, and that a change of the filters keeps; with these changes."""
         by = None if self.by is By.CREATED else self.by.value
-        given = {"by": by, "group": self.group and self.group.value, "sort": self.sort} | changes
+        given = {"by": by, "grouped": self.grouped and self.grouped.value, "sort": self.sort} | changes
         return [(name, value) for name, value in given.items() if value is not None]
 
 
@@ -87,6 +91,7 @@ class Chip(Struct, frozen=True, kw_only=True):
     """A filter that is given, with a link that removes it."""
 
     name: str
+    #: The value; of a group its name.
     value: str
     #: The path of the list without this filter.
     removed: str
@@ -131,40 +136,61 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
     groups = await _running_groups(parts, query, caller)
     missing = ""
     try:
-        found = await _listed(parts, query, caller, ungrouped=bool(groups))
+        found = await _listed(parts, query, caller, ungrouped=_stand_for_jobs(query, groups))
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobList(jobs=(), next=None, searched_back_to=None), str(error)
-    tabs = await job_tabs(parts, query, query.view(group=None), caller)
+    tabs = await job_tabs(parts, query, query.view(grouped=None), caller)
     values = {
         "query": query,
         "found": found,
         "missing": missing,
         "tabs": tabs,
         "matching": next((tab.count for tab in tabs if tab.is_current), None),
-        "views": () if query.group else await parts.views.listed(found.jobs, caller=caller),
-        "job_groups": [(group, status_bar(group_parts(group), group.terms.name)) for group in groups],
-        "groups": list(_groups(query, found.jobs)) if query.group else [],
+        "views": () if query.grouped else await parts.views.listed(found.jobs, caller=caller),
+        "job_groups": [
+            (group, progress_of_group(group), status_bar(group_parts(group), group.terms.name)) for group in groups
+        ],
+        "groups": list(_groups(query, found.jobs)) if query.grouped else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "statuses": list(Status),
         "queues": sorted(parts.catalog.queues_of(caller)),
         "newer": newer_path(query),
         "older": None if found.next is None else older_path(query, found.next, parts.tokens, caller),
     }
-    return Page(template="jobs.html", title="Jobs", values=values | _paths(query))
+    return Page(
+        template="jobs.html",
+        title="Jobs",
+        tab=_tab_title(tabs),
+        values=values | _paths(query, await _group_names(parts, query, caller)),
+    )
 
 
-def _paths(query: JobsQuery) -> dict[str, object]:
+def _tab_title(tabs: Iterable[JobTab]) -> str:
+    """The running and waiting jobs of the tabs; empty for a list by end, which has no unfinished jobs."""
+    counts = {tab.name.lower(): tab.count for tab in tabs if tab.name in {"Running", "Waiting"}}
+    lower_bounds = {word for word, count in counts.items() if not count.is_exact}
+    shown = {word: count.jobs for word, count in counts.items()}
+    return tab_title("Jobs", shown, lower_bounds=lower_bounds) if shown else ""
+
+
+async def _group_names(parts: Parts, query: JobsQuery, caller: Caller) -> Mapping[str, str]:
+    """The names of the groups of the filters, by their ids; hidden ones are left out."""
+    found = await parts.search.groups(list(map(GroupId, query.group)), caller=caller) if query.group else {}
+    return {group_id: group.terms.name for group_id, group in found.items()}
+
+
+def _paths(query: JobsQuery, group_names: Mapping[str, str]) -> dict[str, object]:
     """The variables of the template that are links, or are made of the query alone."""
     by_ended = query.by is By.ENDED
     return {
-        "chips": list(chips(query)),
+        "chips": list(chips(query, group_names)),
         "cleared": jobs_path(query.view()),
         "heads": [_head(query, column, title) for column, title in COLUMNS.items()],
         "times": _time_heads(query),
         "by_ended": by_ended,
         "searched": _searched_text(query),
         "keeps_search": not query.name[1:] and all("*" in name for name in query.name),
-        "group_path": jobs_path(query.filters(), query.view(group=None if query.group else "name", sort=None)),
+        "group_path": jobs_path(query.filters(), query.view(grouped=None if query.grouped else "name", sort=None)),
         "newest": jobs_path(query.filters(), query.view()),
         "choose_all": jobs_path(query.filters(), query.view(), [("chosen", "all")]) if query.filters() else None,
         "stop_all": stop_all_path(query),
@@ -176,8 +202,8 @@ async def _listed(parts: Parts, query: JobsQuery, caller: Caller, *, ungrouped: 
     """The requested page. Raises NotFound, and Invalid for a token of another query."""
     selection = replace(query.selection(parts.clock.now()), ungrouped=ungrouped)
     order_by = SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED
-    search = PageQuery(selection=selection, order_by=order_by, limit=COUNTED if query.group else PER_PAGE)
-    if query.sort is not None and query.group is None:
+    search = PageQuery(selection=selection, order_by=order_by, limit=COUNTED if query.grouped else PER_PAGE)
+    if query.sort is not None and query.grouped is None:
         return await _sorted_list(parts, query, search, JobSort.parse(query.sort), caller)
     page = await parts.search.search(replace(search, before=position(query, parts.tokens, caller)), caller=caller)
     then = None if page.next is None else position_text(page.next)
@@ -210,12 +236,34 @@ def searched_names(text: str) -> str:
     return text if text.startswith("*") or text.endswith("*") else f"*{text}*"
 
 
+def _stand_for_jobs(query: JobsQuery, groups: Sequence[Group]) -> bool:
+    """Whether the jobs of groups are left out of the list, because the rows of groups stand for them.
+
+    They are listed on a tab on which there may be many, whose rows would all be read to find jobs of no group.
+    """
+    if current_tab(query) == RUNNING_TAB:
+        return 0 < len(groups) < MAX_GROUPS
+    return bool(groups) and not query.filters()
+
+
 async def _running_groups(parts: Parts, query: JobsQuery, caller: Caller) -> Sequence[Group]:
-    """The unfinished and lately ended groups, which stand for their jobs on the list without filters."""
-    if query.filters() or query.group or query.by is By.ENDED:
+    """The unfinished and lately ended groups of a tab without other filters; those of Running are running ones."""
+    tab = current_tab(query)
+    if tab is None or other_filters(query) or query.grouped or query.chosen or query.by is By.ENDED:
         return ()
-    since = parts.clock.now() - GROUPS_SHOWN_FOR
-    return await parts.search.newest_groups(GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility))
+    since = parts.clock.now() - (timedelta() if tab == RUNNING_TAB else GROUPS_SHOWN_FOR)
+    newest = GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility)
+    return [group for group in await parts.search.newest_groups(newest) if _TAB_GROUPS[tab](group)]
+
+
+#: Which groups are shown on a tab.
+_TAB_GROUPS: Mapping[str, Callable[[Group], int]] = {
+    "All": lambda group: 1,  # noqa: ARG005 - each of them
+    RUNNING_TAB: lambda group: group.active,
+    "Waiting": lambda group: group.waiting,
+    "Failed": lambda group: group.failed,
+    "Stopped": lambda group: group.stopped,
+}
 
 
 def _head(query: JobsQuery, column: SortColumn, title: str) -> ColumnHead:
@@ -257,7 +305,7 @@ def _groups(query: JobsQuery, jobs: Iterable[Job]) -> Iterable[JobGroupRow]:
         counts.setdefault(job.spec.name, Counter())[job.status] += 1
     others = [condition for condition in query.filters() if condition[0] != "name"]
     for name, numbers in sorted(counts.items(), key=lambda count: -count[1].total()):
-        path = jobs_path(others, [("name", name)], query.view(group=None))
+        path = jobs_path(others, [("name", name)], query.view(grouped=None))
         yield JobGroupRow(name=name, total=numbers.total(), counts=numbers, path=path)
 
 
@@ -279,17 +327,18 @@ def rerun_all_path(query: JobsQuery) -> str | None:
     """The path of the page that submits all finished jobs of the filters again; None if no finished job can match."""
     if not query.narrowed_filters() or (query.state and not FINISHED & set(query.state)):
         return None
-    matching = urlencode([*query.filters(), *query.view(group=None, sort=None)])
+    matching = urlencode([*query.filters(), *query.view(grouped=None, sort=None)])
     return f"/ui/rerun?{urlencode({'matching': matching})}"
 
 
-def chips(query: JobsQuery) -> Iterator[Chip]:
-    """The filters, without those that the current tab has."""
+def chips(query: JobsQuery, group_names: Mapping[str, str]) -> Iterator[Chip]:
+    """The filters, without those that the current tab has. `group_names`: of the filtered groups, by their ids."""
     filters = query.filters()
     shown = filters if current_tab(query) in {None, "All"} else other_filters(query)
     for at, (name, value) in enumerate(filters):
         if (name, value) in shown:
-            yield Chip(name=name, value=value, removed=jobs_path(filters[:at] + filters[at + 1 :], query.view()))
+            shown_value = group_names.get(value, value) if name == "group" else value
+            yield Chip(name=name, value=shown_value, removed=jobs_path(filters[:at] + filters[at + 1 :], query.view()))
 
 
 def position(query: JobsQuery, tokens: PageTokens, caller: Caller) -> SearchPosition | None:
@@ -315,5 +364,5 @@ def newer_path(query: JobsQuery) -> str | None:
 
 def _token_query(query: JobsQuery, caller: Caller) -> TokenQuery:
     """Page tokens are bound to the caller and to everything that selects and sorts jobs."""
-    order = query.by.value if query.group else f"{query.by.value} {query.sort or ''}"
+    order = query.by.value if query.grouped else f"{query.by.value} {query.sort or ''}"
     return "JobsPage", caller.user, order, *(f"{name}={value}" for name, value in query.filters())

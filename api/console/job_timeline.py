@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from batchq.api.console.gantt import Gantt, GanttRow, SpanKind, TimeSpan, gantt
 from batchq.api.console.job_words import job_title
+from batchq.api.console.runs_of_rows import ActiveRow
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import FINISHED, Status
@@ -16,7 +17,7 @@ from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
 from batchq.domain.scheduling.dependencies import standing
-from batchq.domain.wording import duration_words, memory_words, seconds_words, vcpus_words
+from batchq.domain.wording import counted, duration_words, memory_words, seconds_words, vcpus_words
 from batchq.ports.history import HistoryEntry
 
 MAX_ATTEMPTS = 20  # rows, the last ones
@@ -82,9 +83,12 @@ def path_picture(path: Sequence[Job], now: datetime) -> CriticalPath:
     return CriticalPath(picture=picture, sentence=f"The longest part is that of {name}: {share}.")
 
 
-def running_picture(jobs: Sequence[Job], now: datetime) -> Markup | None:
-    """A row for each active job with its attempt under way. An attempt that began earlier than a day ago is cut."""
-    rows = [_running_row(job, now) for job in jobs]
+def running_picture(active: Sequence[ActiveRow], now: datetime) -> Markup | None:
+    """A line for each row with its attempt under way; of several jobs that of the first.
+
+    An attempt that began earlier than a day ago is cut.
+    """
+    rows = [_running_row(row, now) for row in active]
     if not rows:
         return None
     first = min((row.spans[0].start for row in rows if row.spans), default=now)
@@ -92,14 +96,19 @@ def running_picture(jobs: Sequence[Job], now: datetime) -> Markup | None:
     return gantt(Gantt(label="Jobs that run now", rows=rows, start=start, end=now, is_ago=True))
 
 
-def _running_row(job: Job, now: datetime) -> GanttRow:
+def _running_row(row: ActiveRow, now: datetime) -> GanttRow:
+    job, sweep = row.job, row.sweep
     run, spec = job.attempt, job.spec
     assert run is not None, f"{job.id} is not active"
     begun = run.placed_at or run.started_at or now
     spans = list(_attempt_spans(job, run, after=begun, ready_at=begun, now=now))
     requested = f"{vcpus_words(spec.resources.millicpus)}, {memory_words(spec.resources.memory_mib)}"
     detail = f"{spec.owner.user}, {spec.queue}" if spec.owner.user else spec.queue
-    return _row(job, spans, f"{duration_words(now - begun)}; {requested}", detail=detail, line=f"job-{job.id}")
+    result, line = f"{duration_words(now - begun)}; {requested}", f"job-{job.id}"
+    if sweep is None:
+        return _row(job, spans, result, detail=detail, line=line)
+    name = f"{sweep.name}: {counted(row.count, *sweep.words)}"
+    return GanttRow(name=name, path=sweep.path, spans=spans, result=f"{result} each", detail=detail, line=line)
 
 
 def _row(job: Job, spans: Sequence[TimeSpan], result: str, **more: str) -> GanttRow:

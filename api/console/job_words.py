@@ -1,6 +1,7 @@
 """Words about jobs, their orders and their history, as the command line has them, and the paths of their pages."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from datetime import timedelta
 
 from batchq.domain.container import Resources
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind, StopProgress
@@ -9,9 +10,11 @@ from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
 from batchq.domain.lifecycle.views import shown_task
+from batchq.domain.progress import JobProgress
 from batchq.domain.stop_messages import ORDER_WORDS, STEP_WORDS
 from batchq.domain.stop_values import StopStep
 from batchq.domain.use import use_words
+from batchq.domain.wording import duration_words
 from batchq.ports.history import HistoryEntry, HoldChange
 
 #: A job, or the child `ID:INDEX` of an array.
@@ -40,10 +43,20 @@ def job_crumbs(job_id: JobId, name: str, *below: tuple[str, str]) -> list[tuple[
     return [*crumbs, *below]
 
 
-def tab_title(name: str, counts: Mapping[str, int]) -> str:
-    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count."""
-    shown = [f"{count:,} {word}" for word, count in counts.items() if count] or [f"0 {next(iter(counts))}"]
+def tab_title(name: str, counts: Mapping[str, int], *, lower_bounds: Container[str] = ()) -> str:
+    """The title of a browser's tab, with the counts that are not 0: `fit: 3 running, 1 failed`; or the first count.
+
+    `lower_bounds`: the words of counts that may be higher.
+    """
+    shown = [f"{count:,}{'+' if word in lower_bounds else ''} {word}" for word, count in counts.items() if count]
+    shown = shown or [f"0 {next(iter(counts))}"]
     return f"{name}: {', '.join(shown)}" if name else ", ".join(shown)
+
+
+def time_left(progress: JobProgress) -> str:
+    """As `about 4 min left`; empty if no run time is known, or no job runs."""
+    seconds = progress.seconds_left()
+    return "" if seconds is None else f"about {duration_words(timedelta(seconds=round(seconds)))} left"
 
 
 def condition(job: Job) -> str:

@@ -11,14 +11,17 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.api.console.activity_pictures import PicturesQuery
+from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.runs_of_rows import SweepPages, sweep_key, sweep_pages
 from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
 from batchq.domain.catalog import JobQueue, SchedulingPolicy
 from batchq.domain.enums import State
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
 from batchq.services.job_views import JobView
@@ -48,12 +51,14 @@ class ShareRow(Struct, frozen=True, kw_only=True):
 
 
 class LineEntry(Struct, frozen=True, kw_only=True):
-    """A job that waits in a queue, or several children of an array that stand behind each other."""
+    """A job that waits in a queue, or several jobs of a group or an array that stand behind each other."""
 
     #: Of the first one.
     view: JobView
-    #: How many children stand behind it.
+    #: How many jobs stand behind it.
     following: int
+    #: Their group or array; None: it is one job.
+    sweep: SweepPages | None
 
 
 @pages.get("/queues", Permission.SELF)
@@ -65,7 +70,7 @@ async def queues_page(parts: Parts, visit: Call[None]) -> Page:
 
 
 @pages.get(QUEUE, Permission.SELF)
-async def queue_page(parts: Parts, visit: Call[None]) -> Page:
+async def queue_page(parts: Parts, visit: Call[PicturesQuery]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
     snapshot = await parts.jobs.snapshot(name, caller=caller)
@@ -82,23 +87,23 @@ async def queue_page(parts: Parts, visit: Call[None]) -> Page:
         "line": line_of(await parts.views.listed(jobs, caller=caller)),
         "since": dict(snapshot.jobs),
         "snapshot": snapshot,
-        "pictures": await parts.state(ConsoleState).pictures.of(parts, name, caller=caller),
+        "pictures": await parts.state(ConsoleState).pictures.of(parts, name, hours=visit.input.hours, caller=caller),
         "policy": policy,
         "shares": () if policy is None else _shares(policy, snapshot),
         "environments": [parts.catalog.environments[name] for name in shown.queue.environments],
         "may_change": caller.has(Permission.CATALOG),
     }
-    return Page(template="queue.html", title=f"Queue {name}", values=values)
+    counts = {"running": shown.running, "waiting": shown.waiting}
+    return Page(template="queue.html", title=f"Queue {name}", values=values, tab=tab_title(name, counts))
 
 
 def line_of(views: Iterable[JobView]) -> list[LineEntry]:
-    """The jobs in their order, the children of an array that stand behind each other as one entry."""
-    groups = [list(group) for _, group in groupby(views, key=_array_or_job)]
-    return [LineEntry(view=group[0], following=len(group) - 1) for group in groups]
-
-
-def _array_or_job(view: JobView) -> JobId:
-    return view.job.id if view.job.child is None else view.job.child.parent
+    """The jobs in their order, those of a group or an array that stand behind each other as one entry."""
+    parts = [list(part) for _, part in groupby(views, key=lambda view: sweep_key(view.job))]
+    return [
+        LineEntry(view=part[0], following=len(part) - 1, sweep=sweep_pages(part[0].job) if len(part) > 1 else None)
+        for part in parts
+    ]
 
 
 def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from msgspec import to_builtins
 
+from batchq.api.console.activity_pictures import PicturesQuery
 from batchq.api.console.job_timeline import running_picture
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import Page, PageTable, Redirect
+from batchq.api.console.runs_of_rows import active_rows
 from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
@@ -20,18 +22,20 @@ pages = PageTable()
 
 
 @pages.get("/", Permission.SELF)
-async def overview_page(parts: Parts, visit: Call[None]) -> Page:
+async def overview_page(parts: Parts, visit: Call[PicturesQuery]) -> Page:
     found = await parts.overviews.overview(caller=visit.caller)
     why = await parts.explanations.heads([overview.queue.name for overview in found.queues], caller=visit.caller)
-    active, active_count = parts.overviews.running_now(limit=MAX_ACTIVE, caller=visit.caller)
+    active = active_rows(parts.overviews.running_now(caller=visit.caller))
     running = sum(queue.running for queue in found.queues)
-    counts = {"running": running, "failed": found.failures.count}
+    pictures = await parts.state(ConsoleState).pictures.of(parts, None, hours=visit.input.hours, caller=visit.caller)
+    counts = {"running": running, "failed": pictures.failed}
     values = {
         "overview": found,
         "why": why,
-        "pictures": await parts.state(ConsoleState).pictures.of(parts, None, caller=visit.caller),
-        "timeline": running_picture(active, found.at),
-        "more_active": active_count - len(active),
+        "pictures": pictures,
+        "timeline": running_picture(active[:MAX_ACTIVE], found.at),
+        "shown_active": MAX_ACTIVE,
+        "more_active": sum(row.count for row in active[MAX_ACTIVE:]),
         "running": running,
         "waiting": sum(queue.waiting for queue in found.queues),
         "millicpus": sum(each.millicpus for each in found.environments),

@@ -19,12 +19,14 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.bulk_stop import children_count
 from batchq.domain.enums import FINISHED, Outcome, StopKind
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, parent_of, short_id
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.stop_forecast import StopForecast, forecast_stop
+from batchq.domain.stop_messages import WIDE
 from batchq.domain.stop_request import StopRequest, parse_signal
 from batchq.errors import Invalid, NotFound
 
@@ -83,6 +85,10 @@ class StopForm(ReasonForm):
     grace: Annotated[str, Field(max_length=16)] = ""
     checkpoint: bool = False
     force: bool = False
+    #: The unfinished children of an array that the page described.
+    children: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    #: The number of children, as it was typed; needed for more than WIDE of them.
+    count: Annotated[str, Field(max_length=20)] = ""
 
     def to_request(self) -> StopRequest:
         """The request. Raises Invalid, with one sentence about what is wrong."""
@@ -131,6 +137,7 @@ async def post_stop(parts: Parts, visit: Call[StopForm]) -> PageAnswer:
 
     async def order() -> str:
         request = form.to_request()
+        _check_children(form, children_count(subject.job))
         caller = replace(visit.caller, operation=STOPS[request.kind])
         await parts.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
         return job_path(subject.job.id)
@@ -190,6 +197,8 @@ async def _page(
         "job": subject.job,
         "state": stop_state(subject.whole),
         "choices": choices,
+        "unfinished_children": children_count(subject.job),
+        "must_type": children_count(subject.job) > WIDE,
         "can_be_stopped": any(forecast.has_effect for forecast in choices.values()),
         "dependents": await _dependents(parts, subject, caller, choices),
         "signals": SIGNALS,
@@ -205,6 +214,13 @@ async def _page(
 def reason_values(form: ReasonForm | None, error: str) -> dict[str, object]:
     """The variables of a form with a reason. `form`: as it was sent; None: it is new."""
     return {"form": form, "reasons": REASONS, "error": error, "invocation": new_invocation()}
+
+
+def _check_children(form: StopForm, children: int) -> None:
+    """Raise Invalid unless the number of children was typed, if they are many. `children`: how many there are now."""
+    shown = form.children or children
+    if children > WIDE and form.count.strip().replace(",", "") != str(shown):
+        raise Invalid(f"Type the number of children, {shown:,}, to confirm the order.")
 
 
 def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:

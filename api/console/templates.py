@@ -12,6 +12,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from batchq.api.console.activity_pictures import PERIODS
 from batchq.api.console.job_words import (
     array_parts,
     attempt_use_words,
@@ -19,6 +20,7 @@ from batchq.api.console.job_words import (
     container_use_words,
     job_title,
     running_children,
+    time_left,
 )
 from batchq.api.console.svg import status_bar
 from batchq.domain import wording
@@ -72,6 +74,8 @@ def environment() -> Environment:
         "job_title": job_title,
         "condition": condition,
         "running_children": running_children,
+        "time_left": time_left,
+        "rate": wording.rate_words,
     }
     env.globals |= _globals()
     env.globals["ui"] = env.get_template("macros.html").module
@@ -86,6 +90,7 @@ def _globals() -> dict[str, object]:
         "status_reason": shown_status_reason,
         "static": static_path,
         "took": took,
+        "picture_periods": PERIODS,
         "array_bar": array_bar,
         "attempt_use": attempt_use_words,
         "container_use": container_use_words,

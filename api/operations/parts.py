@@ -81,6 +81,8 @@ class SystemFacts(Struct, frozen=True, kw_only=True):
     log_bytes: int | None
     #: Free bytes of the disk with the data; None: they could not be read.
     free_bytes: int | None
+    #: Whether CPU time and memory of containers can be measured; None: no container has run since the start.
+    measures_use: bool | None
 
 
 class Monitoring(Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from batchq.cli.output import (
     uses_color,
     write_line,
 )
-from batchq.cli.progress import ProgressMeter, children_progress
+from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import (
     fetch_cost,
@@ -41,6 +41,7 @@ from batchq.cli.server_requests import (
 )
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.ids import short_id
+from batchq.domain.progress import progress_of
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
@@ -235,8 +236,8 @@ class JobFollower:
     def _waiting_text(self, job: JobDetail) -> str:
         waited = format_duration(timedelta(seconds=elapsed() - self._began))
         if job.array_properties.size is not None:
-            size, summary = job.array_properties.size or 0, job.array_properties.status_summary
-            return self._meter.line(children_progress(job.job_name, size, summary, stopped=self._stopped_children()))
+            array, stopped = job.array_properties, self._stopped_children()
+            return self._meter.line(progress_of(job.job_name, array.size or 0, array.status_summary, stopped=stopped))
         if job.status is Status.RUNNING:
             return f"running for {waited}"
         reason = self.sentence() or job.status_reason

@@ -35,11 +35,12 @@ from batchq.cli.output import (
     print_error,
     print_notice,
 )
-from batchq.cli.progress import ProgressMeter, children_progress
+from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
 from batchq.cli.server_requests import fetch_cost, fetch_jobs, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.progress import progress_of
 from batchq.domain.use import main_use_words
 from batchq.errors import ServerUnavailable, UsageError
 from batchq.ports.responses.batch import JobDetail
@@ -193,7 +194,7 @@ def _progress(rows: Sequence[JobRow], meter: ProgressMeter) -> str:
     size, stopped = counts.total() - counts[NOT_CREATED], sum(map(_stopped_of, rows))
     name = rows[0].job_name if len(rows) == 1 else f"{len(rows)} jobs"
     last = f"; {failed[-1].job_name} FAILED" if failed and len(rows) > 1 else ""
-    return f"{meter.line(children_progress(name, size, statuses, stopped=stopped))}{last}"
+    return f"{meter.line(progress_of(name, size, statuses, stopped=stopped))}{last}"
 
 
 def _stopped_of(row: JobRow) -> int:

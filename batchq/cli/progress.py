@@ -1,15 +1,14 @@
-"""The progress of the jobs of a group, or of the children of arrays: a bar, the counts, the rate and the time left."""
+"""The progress of the jobs of a group, or of the children of arrays, as a line with a bar."""
 
 import sys
 from collections import Counter, deque
-from collections.abc import Mapping
 from datetime import timedelta
-
-from msgspec import Struct
 
 from batchq.cli.output import is_terminal
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.domain.enums import ACTIVE, FINISHED, Status
+from batchq.domain.progress import JobProgress, progress_of
+from batchq.domain.wording import rate_words
 from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.jobs import JobRow
 
@@ -18,82 +17,16 @@ RATE_PERIOD = 60.0  # seconds over which the rate is measured
 MIN_RATE_PERIOD = 5.0  # seconds before the first rate is shown
 
 
-class JobProgress(Struct, frozen=True, kw_only=True):
-    """How many jobs are in which state."""
-
-    name: str
-    succeeded: int = 0
-    #: Jobs that failed by themselves.
-    failed: int = 0
-    #: Jobs that were cancelled or terminated.
-    stopped: int = 0
-    running: int = 0
-    waiting: int = 0
-    #: The mean run time of the jobs that SUCCEEDED, in seconds; None: not known.
-    mean_run: float | None = None
-
-    @property
-    def ended(self) -> int:
-        return self.succeeded + self.failed + self.stopped
-
-    @property
-    def size(self) -> int:
-        return self.ended + self.running + self.waiting
-
-    @property
-    def counts(self) -> str:
-        """`112 succeeded, 3 failed, 8 running, 77 waiting`; counts of 0 are left out, except that of succeeded jobs."""
-        parts = {
-            "succeeded": self.succeeded,
-            "failed": self.failed,
-            "stopped": self.stopped,
-            "running": self.running,
-            "waiting": self.waiting,
-        }
-        return ", ".join(f"{count} {word}" for word, count in parts.items() if count or word == "succeeded")
-
-    def seconds_left(self, rate: float | None = None) -> float | None:
-        """About how long the unfinished jobs take: by the run times so far, else by the rate. None: not known."""
-        if not self.running + self.waiting:
-            return None
-        if self.mean_run is not None and self.running:
-            return self.mean_run * (self.waiting / self.running + 0.5)
-        return (self.running + self.waiting) / rate if rate else None
-
-
 def group_progress(row: GroupRow) -> JobProgress:
     counts = Counter(row.status_summary)
-    succeeded, failed = counts[Status.SUCCEEDED], counts[Status.FAILED] - row.stopped
-    running = sum(counts[status] for status in ACTIVE)
-    return JobProgress(
-        name=row.group_name,
-        succeeded=succeeded,
-        failed=failed,
-        stopped=row.stopped,
-        running=running,
-        waiting=max(row.size - succeeded - failed - row.stopped - running, 0),
-        mean_run=row.run_seconds / succeeded if succeeded else None,
-    )
-
-
-def children_progress(name: str, size: int, summary: Mapping[Status, int], *, stopped: int = 0) -> JobProgress:
-    """The progress of an array's children. `stopped`: how many of those that FAILED were cancelled or terminated."""
-    counts = Counter(summary)
-    running = sum(counts[status] for status in ACTIVE)
-    return JobProgress(
-        name=name,
-        succeeded=counts[Status.SUCCEEDED],
-        failed=counts[Status.FAILED] - stopped,
-        stopped=stopped,
-        running=running,
-        waiting=max(size - running - sum(counts[status] for status in FINISHED), 0),
-    )
+    mean_run = row.run_seconds / counts[Status.SUCCEEDED] if counts[Status.SUCCEEDED] else None
+    return progress_of(row.group_name, row.size, counts, stopped=row.stopped, mean_run=mean_run)
 
 
 def array_progress(row: JobRow) -> JobProgress:
     """The progress of the children of an array in a list."""
     summary = row.status_summary or {}
-    return children_progress(row.job_name, row.array_size or 0, summary, stopped=row.stopped_children)
+    return progress_of(row.job_name, row.array_size or 0, summary, stopped=row.stopped_children)
 
 
 def has_begun(row: JobRow) -> bool:
@@ -119,7 +52,7 @@ class ProgressMeter:
         """`fit [###x>...] 115/200: 112 succeeded, ...; about 4 min left, 12 a minute`; the bar on a terminal only."""
         rate = self._rate(progress.ended)
         shown = f"[{bar(progress)}] " if is_terminal(sys.stderr) and progress.size else ""
-        pace = f", {_rate_text(rate)}" if rate else ""
+        pace = f", {rate_words(rate)}" if rate else ""
         counts = f"{progress.name} {shown}{progress.ended}/{progress.size}: {progress.counts}"
         return f"{counts}{_left_text(progress.seconds_left(rate))}{pace}"
 
@@ -144,11 +77,6 @@ def bar(progress: JobProgress) -> str:
     widths = [max(1, round(BAR_WIDTH * count / progress.size)) if count else 0 for count, _ in parts]
     widths[widths.index(max(widths))] += BAR_WIDTH - sum(widths)
     return "".join(mark * width for width, (_, mark) in zip(widths, parts, strict=True))
-
-
-def _rate_text(rate: float) -> str:
-    """`12 a minute`, or `3 a second`."""
-    return f"{rate:.0f} a second" if rate >= 1 else f"{rate * 60:.2g} a minute"
 
 
 def _left_text(seconds: float | None) -> str:

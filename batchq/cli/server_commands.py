@@ -9,11 +9,11 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from batchq.cli.http_client import call, is_unix_url, url_of
-from batchq.cli.job_handles import HELP_ONE, resolve_job
+from batchq.cli.job_handles import HELP_ONE, resolve_job, resolve_targets, single
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.cli.tables import add_form_flag, json_of, prints_json
-from batchq.domain.ids import job_path
+from batchq.domain.ids import group_path, job_path
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.jobs import ForceFailResponse
 from batchq.ports.responses.server import CreateConsoleLoginResponse, EmptyResponse
@@ -94,22 +94,23 @@ def run_leave_safe_mode(args: Namespace) -> int:
 
 
 def add_console(command: ArgumentParser) -> None:
-    """Open the web console in your browser, logged in; with a job, at the page of the job.
+    """Open the web console in your browser, logged in; with a job or a group, at its page.
 
     On a server with keys the link logs in one browser as you, once, within 60 seconds. The browser reads it from a file
     that only you can read, because all users of a machine can see the arguments of its processes.
 
       batchq console @            the page of your latest job
+      batchq console fit          the page of the group fit
       batchq console --print      print the link, for a browser on another machine
     """
     command.set_defaults(run=console)
-    command.add_argument("job", nargs="?", metavar="JOB", help=HELP_ONE)
+    command.add_argument("job", nargs="?", metavar="JOB", help=f"{HELP_ONE}; the name or the id of a group: its page")
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
 
 
 def console(args: Namespace) -> int:
     url = url_of(args)
-    page = OVERVIEW_PAGE if args.job is None else job_path(resolve_job(url, args.job))
+    page = OVERVIEW_PAGE if args.job is None else _page_of(url, args.job)
     made = call(url, CREATE_LOGIN, {"page": page}, answer=CreateConsoleLoginResponse)
     # By TCP the server may have another URL here, as behind a proxy.
     link = made.url if is_unix_url(url) else f"{url}{made.path}"
@@ -118,6 +119,12 @@ def console(args: Namespace) -> int:
     else:
         print_notice("the console is opened in your browser; if no page appears: batchq console --print")
     return DONE
+
+
+def _page_of(url: str, handle: str) -> str:
+    """The page of the job or group that a handle names. Raises UsageError, and the errors of `resolve_targets`."""
+    jobs, groups = resolve_targets(url, [handle])
+    return group_path(groups[0]) if groups and not jobs else job_path(single(handle, jobs))
 
 
 def open_browser(link: str) -> bool:

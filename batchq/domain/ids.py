@@ -155,3 +155,8 @@ def job_path(job_id: str) -> str:
     """The path in the web console of a job, a child of an array, or a node. A URL cannot have the `#` of a node."""
     whole, _, node = job_id.partition("#")
     return f"/ui/jobs/{whole}/nodes/{node}" if node else f"/ui/jobs/{whole}"
+
+
+def group_path(group_id: str) -> str:
+    """The path of a group in the web console."""
+    return f"/ui/groups/{group_id}"

@@ -56,6 +56,11 @@ def average_words(value: float) -> str:
     return f"{max(value, 0.1):.1f}".removesuffix(".0")
 
 
+def rate_words(rate: float) -> str:
+    """A number a second as `12 a minute` or `3 a second`."""
+    return f"{rate:.0f} a second" if rate >= 1 else f"{rate * 60:.2g} a minute"
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """As `1 job` or `22 jobs`. `many`: the plural; None: `one` with an s."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"

@@ -39,6 +39,8 @@ class UseSamples:
 
     def __init__(self) -> None:
         self.latest: dict[Tag, Use] = {}
+        #: Whether the runtime can measure containers; None: no container has run since the start.
+        self.is_measuring: bool | None = None
         #: Its samples since this server has followed it.
         self.series: dict[Tag, UseSeries] = {}
 
@@ -135,6 +137,8 @@ class UseSampler:
             return
         ids = {tag: followed.container_id for tag, followed in due.items()}
         found = await self._runtime.measure(ids, at=now)
+        if found or found is None:
+            self._samples.is_measuring = found is not None
         if found is None:
             await self._clock.sleep(UNMEASURED_PAUSE)
             return

@@ -22,4 +22,5 @@ async def system_facts(parts: ServerParts, started_at: datetime) -> SystemFacts:
         database_bytes=parts.store.size(),
         log_bytes=await parts.logs.stored_bytes(),
         free_bytes=free,
+        measures_use=parts.engine.use.is_measuring,
     )

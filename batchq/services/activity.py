@@ -42,15 +42,17 @@ class ActivityService:
         query = self._query(hours, queues, caller)
         return self._activity(query, await self._store.activity(query))
 
-    async def environments(self, names: Collection[EnvironmentName], *, caller: Caller) -> Mapping[str, Activity]:
-        """The last day of compute environments: active jobs of all owners, so only for callers who see all jobs.
+    async def environments(
+        self, names: Collection[EnvironmentName], *, hours: int = DAY_HOURS, caller: Caller
+    ) -> Mapping[str, Activity]:
+        """The last `hours` of compute environments: active jobs of all owners, so only for callers who see all jobs.
 
         The waiting jobs are those of all queues that name the environment. Raises StoreFailed.
         """
         if not caller.reaches_all:
             return {}
         queues = self._catalog.queues_of(caller).values()
-        query = replace(self._query(DAY_HOURS, queues, caller), environments=frozenset(names))
+        query = replace(self._query(hours, queues, caller), environments=frozenset(names))
         found = await self._store.environment_activity(query)
         activities = {}
         for name in names:

@@ -7,7 +7,6 @@ stored. Jobs that the caller may not see are neither counted nor named.
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timedelta
-from heapq import nsmallest
 from typing import Protocol
 
 from msgspec import Struct
@@ -167,10 +166,10 @@ class OverviewService:
             failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
         )
 
-    def running_now(self, *, limit: int, caller: Caller) -> tuple[tuple[Job, ...], int]:
-        """The active jobs that the caller sees: those whose attempts began first, and the number of all."""
-        visible = [job for job in self._engine.active_jobs() if caller.reaches(job.spec.owner)]
-        return tuple(nsmallest(limit, visible, key=_began)), len(visible)
+    def running_now(self, *, caller: Caller) -> tuple[Job, ...]:
+        """The active jobs that the caller sees, those whose attempts began first before the others."""
+        visible = (job for job in self._engine.active_jobs() if caller.reaches(job.spec.owner))
+        return tuple(sorted(visible, key=_began))
 
     def environments(self) -> tuple[EnvironmentOverview, ...]:
         """The compute environments with the vCPUs in use, by name."""

@@ -132,6 +132,14 @@ async def test_the_link_leads_to_the_page_of_a_job(console, handle):
     assert pages(console) == [JOBS[handle]]
 
 
+async def test_the_link_leads_to_the_page_of_a_group(console):
+    group = f"g-{'0' * 20}"
+
+    assert await batchq("console", group, "--print") == 0
+
+    assert pages(console) == [f"/ui/groups/{group}"]
+
+
 async def test_a_job_that_does_not_exist_has_no_link(console, capsys):
     console.rows = []
 

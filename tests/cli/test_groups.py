@@ -9,8 +9,9 @@ import pytest
 
 from batchq.cli import groups, job_holds, log_merge
 from batchq.cli.main import main
-from batchq.cli.progress import JobProgress, bar, summary_line
+from batchq.cli.progress import bar, summary_line
 from batchq.cli.sweep import read_axes
+from batchq.domain.progress import JobProgress
 from batchq.errors import UsageError
 from batchq.services.sweep_requests import expand
 from tests.console.conftest import console_of

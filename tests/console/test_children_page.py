@@ -1,5 +1,7 @@
 """The children of an array."""
 
+import csv
+import io
 import re
 
 from batchq.compute.simulated.script import Script, script_variable
@@ -96,3 +98,33 @@ async def test_children_are_listed_failed_first_then_running(browser):
     assert listed(array)[:2] == [2, 0]
     assert re.search(r'status-RUNNING">.{0,80}PENDING</span> <span class="chip">\d+ running', array.body, re.DOTALL)
     assert 'class="array-bar"' in (await browser.open("/ui/jobs")).body
+
+
+async def test_the_page_has_the_failures_the_run_times_and_all_results_as_csv(browser):
+    plays = [script_variable(FAILS, child=0), script_variable(Script(seconds=0, memory_mib=30))]
+    environment = [{"name": name, "value": text} for name, text in plays]
+    overrides = {"environment": environment}
+    job_id = await browser.submit("sweep", containerOverrides=overrides, arrayProperties={"size": 4})
+    await browser.wait_for(job_id, "FAILED")
+
+    page = await browser.open(f"/ui/jobs/{job_id}/children")
+    answer = await browser.open(f"/ui/jobs/{job_id}/children/csv")
+
+    assert "Failures by reason Reason Jobs exit code 1: Essential container in task exited 1" in page.text
+    assert 'id="run-times"' in page.body
+    assert page.body.count('data-label="CPU time"') == 4
+    rows = list(csv.DictReader(io.StringIO(answer.body)))
+    assert [(row["job"], row["exit code"]) for row in rows] == [
+        (f"{job_id}:{index}", str(int(index == 0))) for index in (3, 2, 1, 0)
+    ]
+
+
+async def test_the_pages_of_an_array_show_the_time_left(browser):
+    plays = [script_variable(Script(seconds=0), child=0), script_variable(ENDLESS)]
+    overrides = {"environment": [{"name": name, "value": text} for name, text in plays]}
+    job_id = await browser.submit("sweep", containerOverrides=overrides, arrayProperties={"size": 2})
+    await browser.wait_for(f"{job_id}:0", "SUCCEEDED")
+    await browser.wait_for(f"{job_id}:1", "RUNNING")
+
+    for path in (f"/ui/jobs/{job_id}", f"/ui/jobs/{job_id}/children"):
+        assert re.search(r"1 succeeded, 1 running; about \d+ s left", (await browser.open(path)).text)

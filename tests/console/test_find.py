@@ -46,10 +46,18 @@ async def test_a_queue_and_a_definition_are_found_by_name(browser):
     assert "was found" in (await browser.open("/ui/find?q=simple:7")).text
 
 
+async def test_a_group_is_found_by_its_id_and_by_its_name_or_a_part_of_it(browser):
+    await browser.submit("train-1", script=ENDLESS, tags={"batchq:group": "fit-learning-rates"})
+    (group,) = (await browser.call("batchq/listgroups", {}))["groups"]
+    for text in (group["groupId"], "FIT-learning-rates", "learning"):
+        assert await location(browser, text) == f"/ui/groups/{group['groupId']}"
+    assert "was found" in (await browser.open(f"/ui/find?q=g-{'0' * 20}")).text
+
+
 async def test_a_text_that_names_nothing_reports_what_was_searched(browser):
     await browser.submit("train-1", script=ENDLESS)
     page = await browser.open("/ui/find?q=nothing")
-    assert "No job, queue or definition was found" in page.text
+    assert "No job, group, queue or definition was found" in page.text
     assert "The names of all jobs were searched." in page.text
 
 

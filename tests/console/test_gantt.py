@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from batchq.api.console.gantt import Gantt, GanttRow, SpanKind, TimeSpan, gantt
 from batchq.api.console.job_timeline import attempts_picture, last_dependency, path_picture, running_picture
+from batchq.api.console.runs_of_rows import active_rows
 from batchq.domain.enums import Status
 from batchq.ports.history import HistoryEntry
 from tests.console.world import HOSTILE
@@ -121,7 +122,7 @@ def test_running_jobs_are_drawn_from_their_start_and_at_most_a_day():
     old = builders.job(status=Status.RUNNING, attempt=run(1, -200_000, -200_000, None))
     new = builders.job(status=Status.STARTING, attempt=run(1, -43_200, None, None))
 
-    picture = running_picture([old, new], NOON)
+    picture = running_picture(active_rows([old, new]), NOON)
 
     assert bars(picture) == [("RUNNING", 0, 100), ("STARTING", 50, 50)]
     assert re.findall(r"<span>([^<]*)</span>", picture)[-5:] == ["1 d ago", "18 h ago", "12 h ago", "6 h ago", "now"]

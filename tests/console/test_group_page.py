@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from batchq.api.console.group_page import MemberRow, sorted_rows
+from batchq.api.console.group_page import sorted_rows
+from batchq.api.console.member_results import MemberRow
 from batchq.api.console.svg import histogram, scatter_plot, status_bar
 from batchq.compute.simulated.script import Script
 from tests.console.conftest import form_in
@@ -39,7 +40,16 @@ async def test_the_page_shows_the_counts_the_values_and_the_results(browser, swe
     assert "3 jobs 2 succeeded 1 failed 0 running 0 waiting" in page.text
     assert "exit code 3: Essential container in task exited 1" in page.text
     assert 'class="shape-FAILED"' in page.body
-    assert names(page) == ["fit-1", "fit-2", "fit-1"]
+    assert names(page) == ["fit-1", "fit-1", "fit-2"]
+    assert page.body.index('data-label="lr">1<') < page.body.index('data-label="lr">0.1<')
+
+
+async def test_a_page_that_shows_the_newest_jobs_only_begins_with_a_note(browser, sweep, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.group_page.MAX_JOBS", 2)
+
+    page = await browser.open(sweep)
+
+    assert page.text.index("show the newest 2 only; the CSV has all") < page.text.index("3 jobs 2 succeeded")
 
 
 async def test_the_table_is_sorted_by_numbers_on_the_server(browser, sweep):
@@ -75,7 +85,7 @@ async def test_a_text_of_the_csv_is_no_formula(browser):
 
 async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     page = await browser.open(sweep)
-    assert "Rerun the 1 that failed by themselves" in page.text
+    assert "Resubmit the 1 that failed by themselves" in page.text
     path = f"/ui/rerun?group={sweep.rpartition('/')[2]}&failed=1"
 
     form = form_in(await browser.open(path))
@@ -94,9 +104,42 @@ async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     filtered = await browser.open("/ui/jobs?name=fit-*")
 
     assert sweep in page.page.links
-    assert "fit 3 2 succeeded, 1 failed, 0 running, 0 waiting" in page.text
+    assert "fit 3 2 succeeded, 1 failed" in page.text
     assert names(page) == []
     assert len(names(filtered)) == 3
+
+
+async def test_running_jobs_of_a_group_are_one_row_of_each_page(browser, sweep):
+    for name in ("fit-3", "fit-4"):
+        await browser.run(name, tags=TAGS)
+
+    running, failed = (
+        await browser.open("/ui/jobs?state=STARTING&state=RUNNING"),
+        await browser.open("/ui/jobs?stopped=no"),
+    )
+    overview, environments = await browser.open("/ui/"), await browser.open("/ui/environments")
+
+    assert sweep in running.page.links
+    assert names(running) == []
+    assert sweep in failed.page.links
+    assert names(failed) == ["fit-1"]
+    assert "fit: 2 jobs" in overview.text
+    assert "fit : 2 jobs ✓ SUCCEEDED" in (await browser.open("/ui/events?state=SUCCEEDED")).text
+    assert sweep in overview.page.links
+    assert "fit : 2 jobs ▶ RUNNING" in environments.text
+    assert f"/ui/jobs?group={sweep.rpartition('/')[2]}&state=RUNNING" in environments.page.links
+
+
+async def test_the_row_and_the_page_of_a_group_show_the_time_left_and_all_counts(browser, sweep):
+    stopped, running = await browser.run("fit-3", tags=TAGS), await browser.run("fit-4", tags=TAGS)
+    await browser.submit("fit-5", tags=TAGS, dependsOn=[{"jobId": running}])
+    await browser.call("terminatejob", {"jobId": stopped, "reason": "enough"})
+    await browser.wait_for(stopped, "FAILED")
+
+    row, page = await browser.open("/ui/jobs"), await browser.open(sweep)
+
+    assert re.search(r"fit 6 2 succeeded, 1 failed, 1 stopped, 1 running, 1 waiting; about \d+ s left", row.text)
+    assert re.search(r"1 running 1 waiting about \d+ s left", page.text)
 
 
 async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
@@ -106,6 +149,37 @@ async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
 
     assert sweep in page.page.links
     assert "group fit ended: 2 succeeded, 1 failed, 0 stopped" in page.text
+
+
+async def test_the_list_of_jobs_has_a_filter_by_group(browser, sweep):
+    await browser.run("alone", until="SUCCEEDED", script=FAST)
+
+    page = await browser.open(f"/ui/jobs?group={sweep.rpartition('/')[2]}")
+
+    assert names(page) == ["fit-1", "fit-2", "fit-1"]
+    assert "All 3 Running 0 Waiting 0 Failed 1 Stopped 0" in page.text
+    assert "group fit ✕" in page.text
+    await browser.open("/ui/jobs?group=fit", status=400)
+
+
+async def test_the_unfinished_jobs_of_a_group_are_stopped_from_its_page(browser, sweep):
+    running = await browser.run("fit-3", tags=TAGS)
+    waiting = await browser.submit("fit-4", tags=TAGS, dependsOn=[{"jobId": running}], arrayProperties={"size": 20})
+    other = await browser.run("other")
+    page = await browser.open(sweep)
+    assert "Stop the 21 unfinished…" in page.text
+    (path,) = [link for link in page.page.links if link.startswith("/ui/stop?")]
+
+    form = await browser.open(path)
+    assert "2 jobs with 20 children" in form.text
+    assert sweep in form.page.links
+    await browser.post("/ui/stop", form_in(form, reason="enough"), status=400)
+    await browser.post("/ui/stop", form_in(form, reason="enough", count="22"))
+
+    for job_id in (running, waiting):
+        await browser.wait_for(job_id, "FAILED")
+    assert (await browser.describe(other))["status"] == "RUNNING"
+    assert "/ui/stop" not in (await browser.open(sweep)).body
 
 
 async def test_a_group_that_does_not_exist_has_no_page(browser):

@@ -200,7 +200,7 @@ async def test_jobs_are_counted_by_name_and_status(browser):
         await browser.wait_for(await browser.submit("train"), "SUCCEEDED")
     await browser.wait_for(await browser.submit("train", script=ENDLESS), "RUNNING")
     await browser.submit("blast", script=ENDLESS)
-    page = await browser.open("/ui/jobs?group=name")
+    page = await browser.open("/ui/jobs?grouped=name")
     train = re.search(r'id="name-train">(.*?)</tr>', page.body, re.DOTALL)[1]
     assert re.findall(r'data-label="(\w+)">(\d+)', train)[:1] == [("Jobs", "3")]
     assert ("SUCCEEDED", "2") in re.findall(r'data-label="(\w+)">(\d+)', train)

@@ -173,7 +173,7 @@ OF_JOBS = (
     *(
         "/",
         "/jobs",
-        "/jobs?group=name",
+        "/jobs?grouped=name",
         "/queues",
         "/queues/default",
         "/queues/default/disable",

@@ -1,6 +1,7 @@
 """Plots, and the pictures of the last 24 hours that are drawn by them."""
 
 import re
+from datetime import timedelta
 from types import SimpleNamespace
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from batchq.api.console.activity_pictures import FRESH_FOR, PictureCache, pictures
 from batchq.api.console.plot import Plot, PlotColumn, PlotMark, Series, plot
 from batchq.domain.access.accounts import Caller
-from batchq.domain.activity import FINE, Activity, ActivityBucket, ActivityLoad, Ends
+from batchq.domain.activity import COARSE, FINE, Activity, ActivityBucket, ActivityLoad, Ends
 from batchq.domain.container import Resources
 from batchq.domain.enums import Role
 from tests.console.world import HOSTILE
@@ -196,6 +197,28 @@ def test_the_pictures_of_a_page_are_small():
     assert sum(map(len, (found.load, found.vcpus, found.ends, found.waits))) < 40_000
 
 
+def test_thirty_days_are_drawn_in_columns_of_half_a_day():
+    first = NOON - timedelta(hours=719)
+    buckets = [
+        ActivityBucket(at=first + timedelta(hours=at), load=None, capacity=None, ends=Ends(failed=1))
+        for at in range(720)
+    ]
+
+    found = pictures(Activity(at=NOON, first=first, width=COARSE, buckets=tuple(buckets)))
+
+    assert found.failed == 720
+    assert found.failures.count("12 failed of 12 that ended") == 60
+    assert f"{first:%Y-%m-%d %H:%M} UTC: 12 failed" in found.failures
+    assert "Ended jobs in the last 30 days" in found.ends
+
+
+async def test_pages_switch_between_a_day_and_thirty_days(browser):
+    for path in ("/ui/", "/ui/queues/default", "/ui/environments"):
+        assert "?hours=720" in (await browser.open(path)).page.links
+        assert "jobs, last 30 days" in (await browser.open(f"{path}?hours=720")).text
+        await browser.open(f"{path}?hours=25", status=400)
+
+
 async def test_a_page_shows_the_pictures_of_its_queue(browser):
     overview, queue = await browser.open("/ui/"), await browser.open("/ui/queues/default")
 
@@ -207,8 +230,8 @@ async def test_recent_pictures_are_drawn_once_for_callers_who_see_the_same():
     times, requested = [NOON], []
     clock = SimpleNamespace(now=lambda: times[-1])
 
-    async def read(queue, *, caller):
-        requested.append((caller.user, queue))
+    async def read(queue, *, hours, caller):
+        requested.append((caller.user, queue, hours))
         return activity([bucket(0, running=len(requested))])
 
     parts = SimpleNamespace(
@@ -222,6 +245,8 @@ async def test_recent_pictures_are_drawn_once_for_callers_who_see_the_same():
     assert await cache.of(parts, "a", caller=ada) is first
     for caller, queue in ((eve, "a"), (ada, "b"), (ada, None), (barred, None)):
         assert await cache.of(parts, queue, caller=caller) is not first
-    assert requested == [("ada", "a"), ("eve", "a"), ("ada", "b"), ("ada", None), ("ada", None)]
+    assert await cache.of(parts, "a", hours=720, caller=ada) is not first
+    places = [("ada", "a"), ("eve", "a"), ("ada", "b"), ("ada", None), ("ada", None)]
+    assert requested == [*((*place, 24) for place in places), ("ada", "a", 720)]
     times.append(NOON + FRESH_FOR)
     assert await cache.of(parts, "a", caller=ada) is not first

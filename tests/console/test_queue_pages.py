@@ -42,6 +42,16 @@ async def test_a_queue_shows_its_line_in_the_order_of_dispatch_with_reasons(brow
     assert "gpu : 1 vCPUs" in page.text
 
 
+async def test_jobs_of_a_group_that_stand_behind_each_other_are_one_entry_of_the_line(browser):
+    await queue(browser, "gpu")
+    await browser.run("long-1", jobQueue="gpu")
+    for at in range(3):
+        last = await browser.submit(f"fit-{at}", jobQueue="gpu", tags={"batchq:group": "fit"})
+    await browser.wait_for(last, "RUNNABLE")
+
+    assert "and the next 2 jobs of fit" in (await browser.open("/ui/queues/gpu")).text
+
+
 async def test_children_of_an_array_that_stand_behind_each_other_are_one_entry_of_the_line(browser):
     await queue(browser, "gpu")
     await browser.run("long-1", jobQueue="gpu")

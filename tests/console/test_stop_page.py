@@ -42,6 +42,19 @@ async def test_the_page_of_an_array_counts_its_children(browser):
     assert int(counts[2]) > 0
 
 
+async def test_a_large_array_is_stopped_only_if_the_number_of_its_children_is_typed(browser):
+    array = await browser.submit_waiting("sweep", arrayProperties={"size": 21})
+    path = f"/ui/jobs/{array}/stop"
+    form = await browser.form(path, order="TERMINATE", reason="enough")
+
+    page = await browser.post(path, form, status=400)
+    assert "Type the number of children, 21, to confirm the order." in page.text
+    assert (await browser.describe(array))["status"] == "PENDING"
+
+    await browser.post(path, form_in(page, order="TERMINATE", reason="enough", count="21"))
+    await browser.wait_for(array, "FAILED")
+
+
 async def test_the_page_of_a_finished_job_offers_no_order(browser):
     job_id = await browser.run("done", script=None, until="SUCCEEDED")
     page = await browser.open(f"/ui/jobs/{job_id}/stop")

@@ -259,3 +259,10 @@ async def test_a_signed_health_report_describes_failures_to_operators_only(tmp_p
         shown = {user: await visitor.get("/healthz", user=user) for user in STAFF.users}
     assert (shown["eve"]["engine"], shown["eve"]["loops"]) == ("failing", {"a": "failing"})
     assert (shown["oda"]["engine"], shown["oda"]["loops"]) == (SECRET, {"a": SECRET})
+
+
+async def test_the_system_page_says_whether_jobs_are_measured(browser):
+    assert "CPU time and memory of jobs" not in (await browser.open("/ui/system")).text
+
+    await browser.run(until="SUCCEEDED", script=Script(seconds=3))
+    assert "CPU time and memory of jobs not measured here" in (await browser.open("/ui/system")).text

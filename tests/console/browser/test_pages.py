@@ -18,7 +18,7 @@ SCHEMES = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 PAGES = {
     "overview": "/ui/",
     "jobs": "/ui/jobs",
-    "jobs by name": "/ui/jobs?group=name",
+    "jobs by name": "/ui/jobs?grouped=name",
     "running job": "/ui/jobs/{model-7}",
     "failed job": "/ui/jobs/{large-1}",
     "job that waits": "/ui/jobs/{waits-3}",
