@@ -160,6 +160,7 @@ def up():
     down()
     programs = folder()
     STATE.mkdir(parents=True)
+    (STATE / "programs").symlink_to(programs.resolve())
     images = STATE / "images"
     write_images(programs / "bin" / "busybox", images)
     make_network()
@@ -183,7 +184,7 @@ def up():
 def start_node(index):
     """Start a node with the disk that it had, as power on does."""
     environment = {
-        "PROGRAMS": folder(),
+        "PROGRAMS": (STATE / "programs").resolve(),
         "STATE": STATE,
         "NAME": node_name(index),
         "CGROUP": f"{PREFIX}-n{index}",
@@ -248,7 +249,7 @@ def start_controllers(programs):
 def restart(name):
     """Kill etcd or the API server, as a crash does, and start it again with its data."""
     end(int((STATE / f"{name}.pid").read_text()))
-    {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](folder() / "bin")
+    {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](STATE / "programs" / "bin")
 
 
 def kill_on_nodes(program, nodes=NODES):

@@ -18,7 +18,6 @@ from tests.kubernetes.bed.__main__ import (
     STATE,
     call,
     command_of,
-    folder,
     is_old,
     kill_on_nodes,
     node_name,
@@ -79,7 +78,7 @@ def uncordon(index):
 def drain(index):
     """Cordon the node, and evict its pods, as `kubectl drain` does."""
     cordon(index)
-    version = "v1beta1" if is_old(folder() / "bin") else "v1"
+    version = "v1beta1" if is_old(STATE / "programs" / "bin") else "v1"
     for pod in pods_on(index):
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
         eviction = {"apiVersion": f"policy/{version}", "kind": "Eviction", "metadata": {"name": name}}
