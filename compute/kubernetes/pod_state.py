@@ -177,12 +177,11 @@ def _waiting(
     status, waiting = pod.get("status") or {}, (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message") or ""
     is_over = _is_over(pod)
-    restarted = bool(container.get("restartCount"))
-    if seen is not None or restarted:
+    if seen is not None or container.get("restartCount"):
         started = seen.started_at if seen is not None else accepted_at(pod)
         if not is_over:
             return PodState(inspection=_running(tag, started, pod), container_id=_id_of(seen))
-        return _lost(tag, started, seen, now)
+        return _lost(tag, started, seen, now, host_lost=_deleted_for(pod) != STOP)
     if is_over and not status.get("containerStatuses"):
         return _not_admitted(pod, tag, now)
     if is_over and not _deleted_for(pod) and _is_disrupted(pod):
@@ -259,7 +258,8 @@ def _ended_by_host(pod: Mapping[str, Any], reason: str) -> bool:
     """Whether the node, an administrator or another client ended a container that failed."""
     status = pod.get("status") or {}
     return (
-        reason in ("Unknown", "ContainerStatusUnknown")
+        reason == "Unknown"
+        or (reason == "ContainerStatusUnknown" and _deleted_for(pod) != STOP)
         or status.get("reason") in HOST_REASONS
         or _is_disrupted(pod)
         or (is_being_deleted(pod) and not _deleted_for(pod))
@@ -287,11 +287,11 @@ def _second_start(tag: Tag, seen: SeenRun, container_id: str, now: datetime) -> 
     return replace(lost, ran_twice=container_id != seen.container_id)
 
 
-def _lost(tag: Tag, started: datetime, seen: SeenRun | None, now: datetime) -> PodState:
-    """A container whose end is not known, and which does not run any more."""
+def _lost(tag: Tag, started: datetime, seen: SeenRun | None, now: datetime, *, host_lost: bool = True) -> PodState:
+    """A container whose end is not known. `host_lost`: False: batchq has deleted its pod to stop it."""
     stopped = seen.stopped_at if seen is not None and seen.stopped_at is not None else now
     exited = _exited(tag, started, KILLED, stopped)
-    return replace(exited, container_id=_id_of(seen), inspection=replace(exited.inspection, host_lost=True))
+    return replace(exited, container_id=_id_of(seen), inspection=replace(exited.inspection, host_lost=host_lost))
 
 
 def _id_of(seen: SeenRun | None) -> str | None:

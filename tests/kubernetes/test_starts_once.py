@@ -27,7 +27,7 @@ from batchq.errors import (
     StartRefused,
 )
 from batchq.settings import Privileged
-from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, read, restart, wait_for
+from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, request, restart, wait_for
 from tests.kubernetes.conftest import on_cluster, world_on
 from tests.support.clock import ShiftedClock
 from tests.support.containers import launch, over
@@ -174,7 +174,7 @@ async def test_each_container_starts_once_although_servers_are_killed(tmp_path, 
             await asyncio.sleep(rng.uniform(1, 5))
             if servers == "control plane":
                 await asyncio.to_thread(restart, rng.choice(("kube-apiserver", "etcd")))
-                await asyncio.to_thread(wait_for, "a server", lambda: (read("/readyz") or "").strip() == "ok")
+                await asyncio.to_thread(wait_for, "a server", lambda: (request("/readyz") or "").strip() == "ok")
             else:
                 await asyncio.to_thread(kill_on_nodes, servers)
             kills.append(servers)

@@ -313,6 +313,16 @@ def test_a_container_that_ran_and_is_created_again_runs_until_its_node_decides(v
     assert (decided.inspection.exit_code, decided.inspection.host_lost) == (137, True)
 
 
+def test_a_container_that_batchq_has_stopped_is_not_lost_with_its_host_if_its_end_is_not_reported(version):
+    """A busy kubelet removes such a container before it has read the exit code."""
+    pod = waiting(recorded(version, "creating"), "ContainerCreating", phase="Failed")
+    pod["metadata"].setdefault("annotations", {})[DELETED_FOR] = STOP
+
+    found = read(pod, seen=SEEN).inspection
+
+    assert (found.exit_code, found.host_lost) == (137, False)
+
+
 def test_a_restarted_container_is_known_without_an_earlier_reading(version):
     pod = waiting(recorded(version, "creating"), "ContainerCreating", phase="Failed")
     pod["status"]["containerStatuses"][0]["restartCount"] = 1

@@ -39,6 +39,7 @@ CONTROL_PLANE = f"{NETWORK}.10"
 SERVER = f"https://{CONTROL_PLANE}:16443"
 TOKEN = "bed-token"  # of a cluster that only this machine reaches
 PATIENCE = 120.0  # seconds
+AWAY_AFTER = 12  # seconds without a sign of the kubelet
 SYSTEM_PROGRAMS = ("containerd", "containerd-shim-runc-v2", "runc", "ip", "nsenter", "unshare", "openssl")
 OUR_PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "unshare")
 STARTED = []  # the processes, which outlive the calls that started them
@@ -81,6 +82,10 @@ def namespace(index):
     return f"{PREFIX}{index}"
 
 
+def node_name(index):
+    return f"bed-n{index}"
+
+
 def make_network():
     """A bridge in a namespace of its own, and a namespace for the control plane and for each node."""
     switch = f"{PREFIX}-sw"
@@ -115,15 +120,24 @@ def start(name, *command, index=0):
     STARTED.append(process)
 
 
-def read(path):
-    """The reply of the API server to a request of this bed's user, made in its network; None: it does not answer."""
+def request(path, method="GET", body=None):
+    """The reply of the API server to a request of this bed's user, made in its network; None: an error or no reply.
+
+    The body of a PATCH is a merge patch.
+    """
     program = (
         "import ssl, sys, urllib.request as u\n"
-        "asked = u.Request(sys.argv[1], headers={'Authorization': 'Bearer ' + sys.argv[2]})\n"
+        "url, token, method, kind, body = sys.argv[1:]\n"
+        "headers = {'Authorization': 'Bearer ' + token, 'Content-Type': f'application/{kind}'}\n"
+        "asked = u.Request(url, headers=headers, method=method, data=body.encode() or None)\n"
         "print(u.urlopen(asked, timeout=5, context=ssl._create_unverified_context()).read().decode())"
     )
+    kind = "merge-patch+json" if method == "PATCH" else "json"
+    text = "" if body is None else json.dumps(body)
     command = ["nsenter", f"--net=/run/netns/{namespace(0)}", "--", sys.executable, "-c", program]
-    done = subprocess.run([*command, f"{SERVER}{path}", TOKEN], check=False, capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, f"{SERVER}{path}", TOKEN, method, kind, text], check=False, capture_output=True, text=True
+    )
     return done.stdout if done.returncode == 0 else None
 
 
@@ -136,7 +150,7 @@ def wait_for(what, holds):
 
 
 def nodes_are_ready():
-    items = json.loads(read("/api/v1/nodes") or '{"items": []}')["items"]
+    items = json.loads(request("/api/v1/nodes") or '{"items": []}')["items"]
     conditions = [condition for node in items for condition in node["status"].get("conditions", ())]
     ready = [condition for condition in conditions if condition["type"] == "Ready" and condition["status"] == "True"]
     return len(ready) == len(NODES)
@@ -146,6 +160,7 @@ def up():
     down()
     programs = folder()
     STATE.mkdir(parents=True)
+    (STATE / "programs").symlink_to(programs.resolve())
     images = STATE / "images"
     write_images(programs / "bin" / "busybox", images)
     make_network()
@@ -155,24 +170,31 @@ def up():
     call("openssl", "rsa", "-in", STATE / "account.key", "-pubout", "-out", STATE / "account.pub")
     start_etcd(programs / "bin")
     start_api_server(programs / "bin")
-    wait_for("the API server", lambda: (read("/readyz") or "").strip() == "ok")
+    wait_for("the API server", lambda: (request("/readyz") or "").strip() == "ok")
     for index in NODES:
-        environment = {
-            "PROGRAMS": programs,
-            "STATE": STATE,
-            "NAME": f"bed-n{index}",
-            "CGROUP": f"{PREFIX}-n{index}",
-            "ADDRESS": f"{NETWORK}.{10 + index}",
-            "PODS": f"192.168.23{index}.0/24",
-            "OUTER": Path("/proc/self/ns/mnt").readlink(),
-        }
-        given = [f"{name}={value}" for name, value in environment.items()]
-        own = ("unshare", "--uts", "--mount", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child=SIGKILL")
-        start(f"n{index}", *own, "env", *given, "bash", HERE / "node.sh", index=index)
+        start_node(index)
     start_controllers(programs / "bin")
     wait_for("a node", nodes_are_ready)
-    wait_for("a service account", lambda: "uid" in (read("/api/v1/namespaces/default/serviceaccounts/default") or ""))
+    wait_for(
+        "a service account", lambda: "uid" in (request("/api/v1/namespaces/default/serviceaccounts/default") or "")
+    )
     print(f"the cluster is ready: {STATE}/kubeconfig, in network namespace {namespace(0)}")
+
+
+def start_node(index):
+    """Start a node with the disk that it had, as power on does."""
+    environment = {
+        "PROGRAMS": (STATE / "programs").resolve(),
+        "STATE": STATE,
+        "NAME": node_name(index),
+        "CGROUP": f"{PREFIX}-n{index}",
+        "ADDRESS": f"{NETWORK}.{10 + index}",
+        "PODS": f"192.168.23{index}.0/24",
+        "OUTER": Path("/proc/self/ns/mnt").readlink(),
+    }
+    given = [f"{name}={value}" for name, value in environment.items()]
+    own = ("unshare", "--uts", "--mount", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child=SIGKILL")
+    start(f"n{index}", *own, "env", *given, "bash", HERE / "node.sh", index=index)
 
 
 def start_etcd(programs):
@@ -218,6 +240,8 @@ def start_controllers(programs):
         "--use-service-account-credentials=false",
         "--leader-elect=false",
         "--cert-dir=certs",
+        f"--node-monitor-grace-period={AWAY_AFTER}s",
+        "--node-monitor-period=1s",
         *(["--port=0"] if is_old(programs) else []),
     )
 
@@ -225,19 +249,22 @@ def start_controllers(programs):
 def restart(name):
     """Kill etcd or the API server, as a crash does, and start it again with its data."""
     end(int((STATE / f"{name}.pid").read_text()))
-    {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](folder() / "bin")
+    {"etcd": start_etcd, "kube-apiserver": start_api_server}[name](STATE / "programs" / "bin")
 
 
-def kill_on_nodes(program):
-    """Kill the containerd or the kubelet of each node, as a crash does. The node starts it again."""
-    for pid in processes_on_nodes(program):
+def kill_on_nodes(program, nodes=NODES):
+    """Kill the containerd or the kubelet of these nodes, as a crash does. The node starts it again."""
+    for pid in processes_on_nodes(program, nodes):
         os.kill(pid, signal.SIGKILL)
 
 
-def processes_on_nodes(program):
-    """The processes of a program, `containerd` or `kubelet`, on all nodes."""
-    for index in NODES:
-        own = {"containerd": f"{STATE}/bed-n{index}/containerd.toml", "kubelet": f"--hostname-override=bed-n{index}"}
+def processes_on_nodes(program, nodes=NODES):
+    """The processes of a program, `containerd` or `kubelet`, on these nodes."""
+    for index in nodes:
+        own = {
+            "containerd": f"{STATE}/{node_name(index)}/containerd.toml",
+            "kubelet": f"--hostname-override={node_name(index)}",
+        }
         for process in Path("/proc").glob("[0-9]*"):
             arguments = command_of(process.name).split("\0")
             if Path(arguments[0]).name == program and own[program] in arguments:

@@ -99,17 +99,33 @@ def image(layer, tags, config):
 
 
 def write_images(busybox, folder):
-    """Write the archives of the pause image and of `batchq-test:latest`. `busybox` is a static program."""
+    """Write the archives of the pause image and of the images `batchq-test`. `busybox` is a static program.
+
+    `batchq-test:sigint` has another stop signal. `batchq-test:entrypoint` runs a script, and has no program `sh`.
+    """
     folder.mkdir(parents=True)
-    root = [
-        *((other_folder, None, 0o755) for other_folder in FOLDERS),
-        ("tmp", None, 0o1777),
-        ("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", 0o644),
-        ("bin/busybox", busybox.read_bytes(), 0o755),
-        *((f"bin/{applet}", "busybox", 0o777) for applet in APPLETS),
-    ]
-    pause = archive([("pause", pause_program(), 0o755)])
+    program = busybox.read_bytes()
+    root = archive(
+        [
+            *((other_folder, None, 0o755) for other_folder in FOLDERS),
+            ("tmp", None, 0o1777),
+            ("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n", 0o644),
+            ("bin/busybox", program, 0o755),
+            *((f"bin/{applet}", "busybox", 0o777) for applet in APPLETS),
+        ]
+    )
+    alone = archive([*((name, None, 0o755) for name in ("dev", "etc", "proc", "sys")), ("busybox", program, 0o755)])
     test_image = {"Env": ENVIRONMENT, "Cmd": ["sh"], "WorkingDir": "/"}
-    (folder / "pause.tar").write_bytes(image(pause, ["localhost/batchq-pause:1"], {"Entrypoint": ["/pause"]}))
-    tags = ["batchq-test:latest", "docker.io/library/batchq-test:latest"]
-    (folder / "test.tar").write_bytes(image(archive(root), tags, test_image))
+    pause = archive([("pause", pause_program(), 0o755)])
+    images = {
+        "pause": (pause, ["localhost/batchq-pause:1"], {"Entrypoint": ["/pause"]}),
+        "test": (root, named("latest"), test_image),
+        "sigint": (root, named("sigint"), test_image | {"StopSignal": "SIGINT"}),
+        "entrypoint": (alone, named("entrypoint"), {"Entrypoint": ["/busybox", "sh", "-c"]}),
+    }
+    for name, described in images.items():
+        (folder / f"{name}.tar").write_bytes(image(*described))
+
+
+def named(tag):
+    return [f"batchq-test:{tag}", f"docker.io/library/batchq-test:{tag}"]

@@ -11,6 +11,7 @@ fi
 
 own=$STATE/$NAME
 mkdir -p "$own"/{cgroups,cni,log/pods,log/containers,containerd,kubelet,addresses,cni-state,proc} /run/containerd /run/netns
+rm -rf "$own/addresses"/* # of pods that ended with the power
 hostname "$NAME"
 mount --make-rprivate /
 # sysfs of this network namespace, with the cgroups of the machine in it.
