@@ -17,6 +17,9 @@ from batchq.cli.command_table import COMMANDS
 from tests.house.rooms import ROOT
 from tests.support.installed_size import dependencies, file_bytes, size_of
 
+# A test builds up to three archives, with processes of their own: minutes on a busy machine.
+pytestmark = pytest.mark.timeout(400)
+
 #: The unit of `batchq install-service` names a page of it.
 REPOSITORY = "https://github.com/batchq/batchq"
 VARIABLES = os.environ | {"SOURCE_DATE_EPOCH": "1795000000"}
