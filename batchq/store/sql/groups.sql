@@ -18,7 +18,7 @@ WHERE sequence < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= 
             SELECT 1 FROM (
                 SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
                 WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
-            ) AS first WHERE first.queue IN (SELECT value FROM json_each(:queues) AS named)
+            ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
         )
     )
 ORDER BY sequence DESC LIMIT :limit;
@@ -33,7 +33,7 @@ WHERE name = :name AND sequence < :before AND (:since IS NULL OR ended_at IS NUL
             SELECT 1 FROM (
                 SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
                 WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
-            ) AS first WHERE first.queue IN (SELECT value FROM json_each(:queues) AS named)
+            ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
         )
     )
 ORDER BY sequence DESC LIMIT :limit;
