@@ -23,7 +23,7 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 1_000,
     "batchq/cli": 9_250,
     "batchq/doctor": 850,
-    "batchq/domain": 13_850,
+    "batchq/domain": 13_900,
     "batchq/engine": 8_200,
     "batchq/logs": 1_350,
     "batchq/ports": 3_100,
