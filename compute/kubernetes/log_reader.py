@@ -48,31 +48,37 @@ def log_query(container: str, after: int, *, follow: bool = False) -> dict[str, 
 
 async def parse_log(chunks: AsyncIterator[bytes], *, after: int) -> AsyncIterator[LogLine]:
     """The lines with a stamp later than `after`, in nanoseconds. Raises LogRefused for a text that is not a log."""
-    buffer, at = b"", 0
+    buffer, at, is_rest = b"", 0, False
     async for chunk in chunks:
         buffer += chunk
         *complete, buffer = buffer.split(b"\n")
         for line in complete:
-            at, parsed = _line(line, at)
-            if parsed.at > after:
+            at, parsed = _line(line, at, is_rest=is_rest)
+            is_rest = False
+            if parsed is not None and parsed.at > after:
                 yield parsed
         while len(buffer) > 2 * MAX_LINE:
             cut = _cut(buffer)
-            at, parsed = _line(buffer[:cut], at)
-            buffer = buffer[cut:]
-            if parsed.at > after:
+            at, parsed = _line(buffer[:cut], at, is_rest=is_rest)
+            buffer, is_rest = buffer[cut:], True
+            if parsed is not None and parsed.at > after:
                 yield parsed
     if buffer:
-        at, parsed = _line(buffer, at)
-        if parsed.at > after:
+        at, parsed = _line(buffer, at, is_rest=is_rest)
+        if parsed is not None and parsed.at > after:
             yield parsed
 
 
-def _line(line: bytes, at: int) -> tuple[int, LogLine]:
-    """A line, and its stamp. `at` is the stamp of the line before, which a part of a split line continues."""
+def _line(line: bytes, at: int, *, is_rest: bool) -> tuple[int, LogLine | None]:
+    """A line, and its stamp. `at` is the stamp of the line before, which the rest of a split line continues.
+
+    None: an error text of the kubelet at the end of a log whose container was removed while the log was followed.
+    """
     stamp = STAMP.match(line)
     if stamp is None and at == 0:
         raise LogRefused(f"logs: {line[:200].decode(errors='replace')}")
+    if stamp is None and not is_rest:
+        return at, None
     at = at if stamp is None else stamp_nanoseconds(stamp)
     content = line[stamp.end() :] if stamp is not None else line
     return at, LogLine(at=at, message=_without_stamps(content).removesuffix(b"\r").decode(errors="replace"))

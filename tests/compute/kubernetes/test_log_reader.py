@@ -93,3 +93,12 @@ async def test_a_log_that_cannot_be_read_is_refused(model, status, text):
 
     with pytest.raises(LogRefused):
         await output(runtime, tag)
+
+
+async def test_an_error_text_at_the_end_of_a_followed_log_is_no_line():
+    """The kubelet of 1.20 appends this text if the container is removed while its log is followed."""
+    text = b'rpc error: code = NotFound desc = an error occurred when try to find container "4d65": not found'
+
+    lines = await parsed(b"2026-01-01T00:00:00.5Z ready\n" + text)
+
+    assert [line.message for line in lines] == ["ready"]
