@@ -43,7 +43,7 @@ PER_PAGE = 50  # children
 LISTED = 10  # of the page of the array
 #: The order of the bar.
 BAR = (Status.SUCCEEDED, Status.FAILED, Status.RUNNING, Status.STARTING, Status.RUNNABLE, Status.PENDING)
-MAX_TIMED = 200  # children of a large array whose run times are read
+MAX_TIMED = 100  # children of a large array whose run times are read
 MAX_RANGES = 100  # ranges of equal statuses that are listed
 Index = Annotated[int, Field(ge=0, le=99_999)] | None
 pages = PageTable()
