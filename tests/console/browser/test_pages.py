@@ -8,9 +8,11 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.console.browser.visitor import NARROW, WIDE
 
+PHONE = {"width": 390, "height": 800}
+
 MAX_REQUESTS, MAX_BYTES = 6, 60_000  # of a first load, style sheet and module included
 MAX_LAYOUT_SHIFT = 0.05
-WIDTHS = (320, 767, 769, 959, 961, 1280)  # of a phone, around the widths where the layout changes, and of a screen
+WIDTHS = (320, 390, 767, 769, 959, 961, 1280)  # of a phone, around the widths where the layout changes, and of a screen
 #: Options of axe by colour scheme. The schemes differ in colours only.
 SCHEMES = {"light": {}, "dark": {"runOnly": ["color-contrast"]}}
 
@@ -86,7 +88,7 @@ IDS = "() => [...document.querySelectorAll('[id]')].map(element => element.id)"
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [*product(PAGES, (WIDE, NARROW)), *product(VARIANTS, (NARROW,))],
+    [*product(PAGES, (WIDE, PHONE)), *product(VARIANTS, (PHONE,))],
     ids=lambda value: value if isinstance(value, str) else str(value["width"]),
 )
 def test_a_page_is_accessible_and_fits(visit, world, name, size):
