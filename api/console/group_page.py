@@ -31,7 +31,7 @@ from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId, group_path
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
-from batchq.domain.progress import progress_of_group
+from batchq.domain.progress import JobProgress, progress_of
 from batchq.errors import NotFound
 from batchq.ports.job_search import PageQuery
 
@@ -117,6 +117,11 @@ async def find_group(parts: Parts, group_id: str, caller: Caller) -> Group:
     if not found:
         raise NotFound(f"Group {group_id} not found.")
     return found[GroupId(group_id)]
+
+
+def progress_of_group(group: Group) -> JobProgress:
+    mean_run = group.run_time.total_seconds() / group.succeeded if group.succeeded else None
+    return progress_of(group.terms.name, group.size, dict(group.counts), stopped=group.stopped, mean_run=mean_run)
 
 
 def group_parts(group: Group) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.group_page import group_parts
+from batchq.api.console.group_page import group_parts, progress_of_group
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortColumn, SortPosition, sorted_page
 from batchq.api.console.job_tabs import JobTab, current_tab, job_tabs, other_filters
@@ -28,7 +28,6 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
-from batchq.domain.progress import progress_of_group
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from batchq.domain.enums import ACTIVE, FINISHED, Status
-from batchq.domain.groups import Group
 from batchq.domain.wording import number
 
 
@@ -76,8 +75,3 @@ def progress_of(
         waiting=max(size - running - sum(counts[status] for status in FINISHED), 0),
         mean_run=mean_run,
     )
-
-
-def progress_of_group(group: Group) -> JobProgress:
-    mean_run = group.run_time.total_seconds() / group.succeeded if group.succeeded else None
-    return progress_of(group.terms.name, group.size, dict(group.counts), stopped=group.stopped, mean_run=mean_run)
