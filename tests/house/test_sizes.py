@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_700,
     "compute/kubernetes": 3_400,
     "compute/simulated": 1_050,
-    "tests": 110_250,
+    "tests": 111_000,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
