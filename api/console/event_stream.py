@@ -1,4 +1,4 @@
-"""The stream of hints for open pages (text/event-stream).
+"""The stream of notices for open pages (text/event-stream).
 
 A session that ends, and a caller who loses the permission to see a job, lose their stream within CHECK_INTERVAL.
 """
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from batchq.api.auth.authentication import is_still_admitted
 from batchq.api.console.pages import PageTable
-from batchq.api.console.refresh import HintStream
+from batchq.api.console.refresh import NoticeStream
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import RequestQuery, send_stream
 from batchq.api.operations.operations import Call
@@ -45,7 +45,7 @@ async def live(parts: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     request = visit.http
     last = request.headers.get("Last-Event-ID", "")  # sent when a browser connects again, with the first query
     after = int(last) if last.isascii() and last.isdecimal() and len(last) <= len(str(MAX_NUMBER)) else None
-    with parts.state(ConsoleState).hints.stream(
+    with parts.state(ConsoleState).notices.stream(
         visit.caller,
         session=visit.caller.key or request.remote or visit.caller.user,
         after=visit.input.after if after is None else after,
@@ -57,7 +57,7 @@ async def live(parts: Parts, visit: Call[LiveQuery]) -> web.StreamResponse:
     return response
 
 
-async def _parts(stream: HintStream, request: web.Request) -> AsyncIterator[bytes]:
+async def _parts(stream: NoticeStream, request: web.Request) -> AsyncIterator[bytes]:
     yield RETRY
     loop = asyncio.get_running_loop()
     check_at = loop.time() + CHECK_INTERVAL

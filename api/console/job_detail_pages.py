@@ -66,7 +66,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     stays = _stays(view.history, parts.clock.now())
     around = await jobs_around(parts, job, caller=caller)
     is_whole = FRAGMENT not in visit.http.headers
-    if is_whole:  # results change while the job runs, without a hint, and cost more to read
+    if is_whole:  # results change while the job runs, without a notice, and cost more to read
         view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,

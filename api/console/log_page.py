@@ -241,7 +241,7 @@ def _rendered(
     job = log.job
     attempts = () if job is None else job.all_attempts
     name = str(log.job_id) if job is None else job.spec.name
-    started = next((other_attempt.started_at for other_attempt in attempts if other_attempt.number == number), None)
+    started = next((each.started_at for each in attempts if each.number == number), None)
     colours = ColourBudget()
     return Page(
         template=template,

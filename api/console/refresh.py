@@ -1,9 +1,9 @@
-"""What keeps open pages up to date at little cost: hints of changes, shared fragments, and the pressure on the server.
+"""What keeps open pages up to date at little cost: notices of changes, shared fragments, and the load on the server.
 
-A hint names the queues and jobs that changed, never their content. Hints are made once for all callers who see the same
-jobs, at most one each INTERVAL. A fragment is rendered at most once a second for all requests of its users; a request
-that comes after a change waits for the next rendering: its page has read the hint of that change already, and would not
-fetch the fragment again. While the server is busy, pages fetch less often, because the engine comes first.
+A notice names the queues and jobs that changed, never their content. Notices are made once for all callers who see
+the same jobs, at most one each INTERVAL. A fragment is rendered at most once a second for all requests of its users. A
+request after a change waits for the next rendering: its page has read the notice of that change, and would not fetch
+the fragment again. While the server is busy, pages fetch less often, because the engine comes first.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from http import HTTPStatus
 from math import ceil
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from batchq.api.http.http import HttpRefusal
 from batchq.domain.access.accounts import Caller, Visibility
@@ -27,9 +27,9 @@ from batchq.services.records import EventService
 
 log = logging.getLogger(__name__)
 
-INTERVAL = 0.25  # seconds between two hints
-MAX_JOBS = 50  # that a hint names
-MAX_CHANGES = 5000  # that a hint summarizes
+INTERVAL = 0.25  # seconds between two notices
+MAX_JOBS = 50  # that a notice names
+MAX_CHANGES = 5000  # that a notice summarizes
 WAIT = 20  # seconds of one wait for changes
 MAX_STREAMS = 512
 MAX_USER_STREAMS = 32
@@ -38,7 +38,7 @@ MAX_UNREAD = 16  # frames; a stream that is further behind gets one that concern
 WINDOW = 5.0  # seconds over which rendering is measured
 MAX_SHARE = 0.05  # of a core, for rendering
 MAX_DELAY = timedelta(seconds=0.1)  # of the event loop
-FIRST_CALM, MAX_CALM = 5, 30  # seconds between two fetches of a page
+FIRST_BUSY_INTERVAL, MAX_BUSY_INTERVAL = 5, 30  # seconds between two fetches of a page
 SHARED_FOR = 1.0  # seconds between two renderings of a fragment
 
 
@@ -59,11 +59,11 @@ class Load:
         self._forget()
 
     @property
-    def calm(self) -> int:
+    def fetch_interval(self) -> int:
         """The seconds that a page waits between two fetches at least; 0 while the server is not busy."""
         self._forget()
         excess = max(self._seconds / (WINDOW * MAX_SHARE), self._delay() / MAX_DELAY)
-        return min(MAX_CALM, ceil(FIRST_CALM * excess)) if excess > 1 else 0
+        return min(MAX_BUSY_INTERVAL, ceil(FIRST_BUSY_INTERVAL * excess)) if excess > 1 else 0
 
     def _forget(self) -> None:
         oldest = asyncio.get_running_loop().time() - WINDOW
@@ -83,16 +83,16 @@ class ChangeNotice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: Whether further jobs have changed.
     more: bool = False
     #: Seconds that a page waits between two fetches of its live part, at least.
-    calm: int = 0
+    fetch_interval: int = field(default=0, name="fetchInterval")
 
     @property
     def frame(self) -> bytes:
-        """The hint as an event of text/event-stream. A client that connects again sends its id."""
+        """The notice as an event of text/event-stream. A client that connects again sends its id."""
         return b"id: %d\ndata: %s\n\n" % (self.n, msgspec.json.encode(self))
 
 
-class HintStream:
-    """The hints for one client."""
+class NoticeStream:
+    """The notices for one client."""
 
     def __init__(self, group: "_Group", *, after: int | None) -> None:
         """`after`: the number of the last change that the client knows of; None: it knows of all."""
@@ -114,21 +114,21 @@ class HintStream:
         return b"".join(list(group.frames)[-unread:])
 
 
-class Hints:
+class ChangeNotices:
     """The streams of all clients."""
 
-    def __init__(self, *, events: EventService, clock: Clock, pressure: Load) -> None:
+    def __init__(self, *, events: EventService, clock: Clock, load: Load) -> None:
         self._events = events
         self._clock = clock
-        self._pressure = pressure
+        self._load = load
         self._groups: dict[Visibility | None, _Group] = {}
         #: For each stream its user, its session, and whether its client is connected.
-        self._clients: dict[HintStream, tuple[str, str, Callable[[], bool]]] = {}
+        self._clients: dict[NoticeStream, tuple[str, str, Callable[[], bool]]] = {}
 
     @contextmanager
     def stream(
         self, caller: Caller, *, session: str, after: int | None, is_connected: Callable[[], bool]
-    ) -> Iterator[HintStream]:
+    ) -> Iterator[NoticeStream]:
         """Open a stream. Raises HttpRefusal (503) when too many are open: the client then fetches at intervals."""
         connected = [(user, of_session) for user, of_session, is_open in self._clients.values() if is_open()]
         of_user = [each for user, each in connected if user == caller.user]
@@ -136,7 +136,7 @@ class Hints:
         if too_many or of_user.count(session) >= MAX_SESSION_STREAMS:
             raise HttpRefusal("Too many pages are live.", status=HTTPStatus.SERVICE_UNAVAILABLE)
         group = self._group_of(caller)
-        stream = HintStream(group, after=after)
+        stream = NoticeStream(group, after=after)
         self._clients[stream] = caller.user, session, is_connected
         group.streams += 1
         try:
@@ -151,20 +151,20 @@ class Hints:
         group = self._groups.get(caller.visibility)
         if group is None or group.closed or group.task.cancelling():
             group = self._groups[caller.visibility] = _Group(self._events.last)
-            group.task = asyncio.create_task(self._follow(group, caller), name=f"hints for {caller.user}")
+            group.task = asyncio.create_task(self._follow(group, caller), name=f"notices for {caller.user}")
         return group
 
     async def _follow(self, group: "_Group", caller: Caller) -> None:
-        """Make hints of the changes that the caller may see, until no stream is left or the server shuts down."""
+        """Make notices of the changes that the caller may see, until no stream is left or the server shuts down."""
         try:
             while not self._events.closed:
                 page = await self._events.page(group.number, FeedFilter(), limit=MAX_CHANGES, wait=WAIT, caller=caller)
                 group.number = page.next
                 if page.entries or page.gap:
-                    group.add(_hint(page, self._pressure.calm).frame)
+                    group.add(_notice(page, self._load.fetch_interval).frame)
                     await self._clock.sleep(INTERVAL)
         except Unavailable as why:
-            log.info("the hints for %s end: %s", caller.user, why)
+            log.info("the notices for %s end: %s", caller.user, why)
         finally:
             group.close()
             if self._groups.get(caller.visibility) is group:
@@ -172,12 +172,12 @@ class Hints:
 
 
 class _Group:
-    """The newest hints for callers who see the same jobs."""
+    """The newest notices for callers who see the same jobs."""
 
     task: asyncio.Task[None]
 
     def __init__(self, number: int) -> None:
-        #: The number of the newest change that the hints include.
+        #: The number of the newest change that the notices include.
         self.number = number
         #: How many frames were made; `frames` has the newest of them.
         self.made = 0
@@ -201,12 +201,18 @@ class _Group:
         self.changed.clear()
 
 
-def _hint(page: FeedPage, calm: int) -> ChangeNotice:
+def _notice(page: FeedPage, fetch_interval: int) -> ChangeNotice:
     if page.gap:
-        return ChangeNotice(n=page.next, jobs=(), calm=calm)
+        return ChangeNotice(n=page.next, jobs=(), fetch_interval=fetch_interval)
     queues = sorted({entry.queue for entry in page.entries})
     jobs = tuple(dict.fromkeys(entry.entry.job_id for entry in page.entries))
-    return ChangeNotice(n=page.next, queues=tuple(queues), jobs=jobs[:MAX_JOBS], more=len(jobs) > MAX_JOBS, calm=calm)
+    return ChangeNotice(
+        n=page.next,
+        queues=tuple(queues),
+        jobs=jobs[:MAX_JOBS],
+        more=len(jobs) > MAX_JOBS,
+        fetch_interval=fetch_interval,
+    )
 
 
 class Fragment(Struct, frozen=True, kw_only=True):

@@ -159,7 +159,7 @@ async def _page(
         "authors": await _authors(parts.batch, jobs, caller),
         "shown": jobs[:MAX_SHOWN],
         "like": jobs[0]["jobId"] if len(jobs) == 1 else "",
-        "statuses": {other_status.value: other_status for other_status in Status},
+        "statuses": {status.value: status for status in Status},
         "queues": sorted(parts.catalog.queues_of(caller)),
         "may_change": all(has_one_container(job) for job in jobs),
         "form": form,
@@ -207,7 +207,7 @@ async def _selected(parts: Parts, selection: RerunSelection, caller: Caller) -> 
             is_repeated=lambda job: job.id in reruns,
             also_stopped=selection.also_stopped,
         )
-        jobs = await find_documents(parts.batch, [other_job.id for other_job in chosen], caller)
+        jobs = await find_documents(parts.batch, [job.id for job in chosen], caller)
         if not failed:
             raise Invalid(f"None of the jobs {'is FAILED' if below is None else 'was killed for a lack of memory'}.")
     for job in jobs:
@@ -279,8 +279,7 @@ async def _submit(
     if "containerOverrides" in changes and not all(map(has_one_container, jobs)):
         raise Invalid("A job with several containers keeps its resources.")
     definitions = {
-        arn: await described_definition(batch, arn, caller)
-        for arn in {other_job["jobDefinition"] for other_job in jobs}
+        arn: await described_definition(batch, arn, caller) for arn in {job["jobDefinition"] for job in jobs}
     }
     limit = asyncio.Semaphore(AT_ONCE)
 

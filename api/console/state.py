@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from batchq.api.console.activity_pictures import PictureCache
 from batchq.api.console.forms import Invocations, RecentResults
-from batchq.api.console.refresh import Hints, Load, SharedFragments
+from batchq.api.console.refresh import ChangeNotices, Load, SharedFragments
 from batchq.api.console.rendering import Renderer
 from batchq.system.throttling import FailureLimit
 
@@ -19,7 +19,7 @@ class ConsoleState(Struct, frozen=True, kw_only=True):
     #: The time that pages take to render, and the delay of the event loop.
     load: Load
     #: For open pages.
-    hints: Hints
+    notices: ChangeNotices
     fragments: SharedFragments
     pictures: PictureCache
     renderer: Renderer = field(default_factory=Renderer)

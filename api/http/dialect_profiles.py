@@ -101,9 +101,7 @@ class DialectProfiles:
 
     def add(self, profile: DialectProfile) -> None:
         self._profiles.append(profile)
-        self._profiles.sort(
-            key=lambda other_profile: (len(other_profile.target), len(other_profile.prefix)), reverse=True
-        )
+        self._profiles.sort(key=lambda each: (len(each.target), len(each.prefix)), reverse=True)
 
     def __iter__(self) -> Iterator[DialectProfile]:
         return iter(self._profiles)

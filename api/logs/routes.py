@@ -117,9 +117,7 @@ async def describe_log_groups(parts: Parts, request: LogsRequest, body: Describe
 async def _training_streams(parts: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:
     """SageMaker's names of the existing streams that a query selects, by their names in `/aws/batch/job`."""
     if query.names:
-        return {
-            await parts.training_logs.resolve(fromkey, caller=caller): fromkey for fromkey in dict.fromkeys(query.names)
-        }
+        return {await parts.training_logs.resolve(alias, caller=caller): alias for alias in dict.fromkeys(query.names)}
     named = await parts.training_logs.names(query.prefix, caller=caller)
     existing = await parts.logs.existing(tuple(named.values()), caller=caller)
     by_name = {stream.name for stream in existing}

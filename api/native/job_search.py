@@ -129,7 +129,7 @@ def _fact(value: Fact) -> object:
         case tuple():
             return [_fact(item) for item in value]
         case Mapping():
-            return {name: _fact(other_value) for name, other_value in value.items()}
+            return {name: _fact(member) for name, member in value.items()}
         case _:
             return value
 

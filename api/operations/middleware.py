@@ -176,8 +176,8 @@ def _check_form_site(request: web.Request) -> None:
 def _prefers_html(request: web.Request) -> bool:
     """Whether the Accept header of a GET asks for HTML rather than JSON, as those of browsers do."""
     weights = {"text/html": 0.0, "application/json": 0.0}
-    for part in request.headers.get("Accept", "").split(","):
-        media, *parameters = (other_part.strip().lower() for other_part in part.split(";"))
+    for media_range in request.headers.get("Accept", "").split(","):
+        media, *parameters = (part.strip().lower() for part in media_range.split(";"))
         weight = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
         if media in weights and _WEIGHT.fullmatch(weight):
             weights[media] = float(weight)

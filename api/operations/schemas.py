@@ -82,9 +82,7 @@ class PlainSchema(GenerateJsonSchema):
 
 def request_schemas(shapes: Iterable[type[BaseModel]]) -> tuple[Refs, Json]:
     """A reference to the schema of each shape, and the schemas by name."""
-    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-        (fromkey, "validation") for fromkey in dict.fromkeys(shapes)
-    ]
+    wanted: list[tuple[type[BaseModel], JsonSchemaMode]] = [(shape, "validation") for shape in dict.fromkeys(shapes)]
     refs, schemas = models_json_schema(wanted, ref_template=_REF.format("{model}"), schema_generator=PlainSchema)
     return {shape: ref for (shape, _), ref in refs.items()}, schemas.get("$defs", {})
 

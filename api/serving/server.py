@@ -147,11 +147,7 @@ class ConnectionTable:
 
     def _add(self, connection: "Connection") -> bool:
         """Add a connection, and close another one for it if necessary. False if there is no room."""
-        same = [
-            other_connection
-            for other_connection in self._open.values()
-            if other_connection.address == connection.address
-        ]
+        same = [each for each in self._open.values() if each.address == connection.address]
         if len(same) >= self._limits.per_address:
             room = self._make_room(same)
         else:

@@ -86,13 +86,13 @@ class AccessKeyFile:
 
         def without(keys: Keys) -> Keys:
             _existing(keys, key_id)
-            return {other_key: key for other_key, key in keys.items() if other_key != key_id}
+            return {each_id: key for each_id, key in keys.items() if each_id != key_id}
 
         self._file.change(without)
 
     def delete_keys_of(self, user: UserName) -> None:
         """Delete all keys of a user."""
-        self._file.change(lambda keys: {other_key: key for other_key, key in keys.items() if key.user != user})
+        self._file.change(lambda keys: {key_id: key for key_id, key in keys.items() if key.user != user})
 
     def _parse(self, content: bytes) -> Keys:
         try:

@@ -188,7 +188,7 @@ def parse_state(text: str) -> str:
 
 def parse_statuses(text: str) -> list[str]:
     """The statuses of states that are separated by commas."""
-    return [status for parse_name in parse_names(text) for status in STATES[parse_state(parse_name)]]
+    return [status for name in parse_names(text) for status in STATES[parse_state(name)]]
 
 
 def _parse_exit_codes(text: str) -> list[int]:

@@ -270,16 +270,16 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bo
         return Text(escape(text(row)), style=style, no_wrap=True, overflow="ellipsis", end="")
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
-    for other_column in columns:
-        title = Text(other_column.title, no_wrap=True, overflow="ellipsis")
+    for column in columns:
+        title = Text(column.title, no_wrap=True, overflow="ellipsis")
         table.add_column(
             title,
-            justify="right" if other_column.right else "left",
-            no_wrap=not other_column.elastic,
+            justify="right" if column.right else "left",
+            no_wrap=not column.elastic,
             overflow="ellipsis",
         )
     for row in rows:
-        table.add_row(*(value(other_column, row) for other_column in columns))
+        table.add_row(*(value(column, row) for column in columns))
     width = None if is_terminal() and not is_wide else UNLIMITED
     console = Console(no_color=not color, force_terminal=color, highlight=False, markup=False, emoji=False, width=width)
     console.print(table, crop=False)
@@ -293,9 +293,9 @@ def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: b
         return paint(text, column.style(row)) if color and column.style else text
 
     if header:
-        write_line("\t".join(other_column.title for other_column in columns), flush=False)
+        write_line("\t".join(column.title for column in columns), flush=False)
     for row in rows:
-        write_line("\t".join(value(other_column, row) for other_column in columns), flush=False)
+        write_line("\t".join(value(column, row) for column in columns), flush=False)
 
 
 def _query(text: str) -> Callable[[object], object]:

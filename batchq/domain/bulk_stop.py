@@ -119,9 +119,7 @@ def container_outcome(request: StopRequest, job: Job, container: TaskContainer) 
         return Outcome.REFUSED, f"Job {named} cannot be cancelled alone: it is a container of a task."
     if job.attempt is None:
         return Outcome.REFUSED, f"Job {named} cannot be stopped alone before the job has started."
-    found = next(
-        other_container for other_container in job.attempt.containers if other_container.name == container.name
-    )
+    found = next(each for each in job.attempt.containers if each.name == container.name)
     if found.state is AttemptContainerState.ENDED:
         return Outcome.ALREADY_FINISHED, f"Job {named} has already ended."
     if container.essential or (job.stop is not None and not job.is_pausing):
@@ -141,9 +139,7 @@ def standing_order(request: StopRequest, job: Job | Preview) -> StopOrder | None
     """The earlier order because of which `order` changes nothing; None: it has an effect, or the job has ended."""
     if job.status in FINISHED:
         return None
-    standing = next(
-        (other_order for other_order in reversed(job.stop_orders) if other_order.kind is not StopKind.PAUSE), None
-    )
+    standing = next((order for order in reversed(job.stop_orders) if order.kind is not StopKind.PAUSE), None)
     if standing is None or (standing.kind is StopKind.CANCEL and request.kind is StopKind.TERMINATE):
         return None
     return None if request.force and standing.forced_at is None else standing

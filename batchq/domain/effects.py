@@ -22,7 +22,7 @@ class AbandonStart(Struct, frozen=True, kw_only=True):
 
 
 class StopContainer(Struct, frozen=True, kw_only=True):
-    """Send the signal of one step of the stop ladder."""
+    """Send the signal of one stop step."""
 
     tag: Tag
     #: The index of the step. A step that a later one has replaced is not sent any more.

@@ -174,14 +174,14 @@ class ContainerLost(_ContainerEvent, frozen=True, kw_only=True):
 
 
 class CheckpointRequested(_ContainerEvent, frozen=True, kw_only=True):
-    """The checkpoint signal of a step of the stop ladder is about to be sent: from now on it may be delivered."""
+    """The checkpoint signal of a stop step is about to be sent: from now on it may be delivered."""
 
     #: The index of the step.
     step: int = 0
 
 
 class StopSignalDelivered(_ContainerEvent, frozen=True, kw_only=True):
-    """The signal of a step of the stop ladder was delivered: the wait of that step starts."""
+    """The signal of a stop step was delivered: the wait of that step starts."""
 
     #: The index of the step.
     step: int = 0

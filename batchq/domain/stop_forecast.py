@@ -12,7 +12,7 @@ from batchq.domain.bulk_stop import has_children, note, standing_order, stop_out
 from batchq.domain.enums import FINISHED, QUEUED, Outcome, Status, StopKind
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import views
-from batchq.domain.lifecycle.escalation import ladder
+from batchq.domain.lifecycle.escalation import stop_steps
 from batchq.domain.stop_messages import consequences_of_cancel, consequences_of_terminate, node_note
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.task import DefinitionForm
@@ -69,12 +69,12 @@ def _consequences(request: StopRequest, job: Job, became: Outcome, text: str) ->
 
 
 def _texts(request: StopRequest, job: Job) -> Mapping[str, str]:
-    """What follows, by outcome, with the signals and the times of the job's own stop ladder."""
+    """What follows, by outcome, with the signals and the times of the job's own stop steps."""
     if request.kind is StopKind.CANCEL:
         return consequences_of_cancel()
     requests = request.checkpoint and (job.status is Status.RUNNING or job.array_state is not None)
     grace = job.spec.stop_grace if request.grace is None else request.grace
-    steps = ladder(job.spec.checkpoints, signal=request.signal, grace=grace, checkpoint=requests)
+    steps = stop_steps(job.spec.checkpoints, signal=request.signal, grace=grace, checkpoint=requests)
     first, last = steps[0], steps[-1]
     signal = request.signal or "SIGTERM"
     if first.until_checkpoint:

@@ -17,7 +17,7 @@ NOT_WRITTEN = "none when the container ended"  # of a final checkpoint
 
 
 class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One step of a stop ladder: a signal, and how long its effect is waited for. SIGKILL follows the last step."""
+    """One step of a stop: a signal, and how long its effect is waited for. SIGKILL follows the last step."""
 
     #: As `SIGUSR1`; None: the image's StopSignal, or SIGTERM.
     signal: str | None = None
@@ -30,7 +30,7 @@ class SignalStep(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class StopOrder(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An order to cancel or stop a job, stored beside the status: who gave it, when and why, and its first effects.
 
-    Each container that it stops has its own ladder, `AttemptContainer.steps`.
+    Each container that it stops has its own stop steps, `AttemptContainer.steps`.
     """
 
     kind: StopKind

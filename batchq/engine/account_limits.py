@@ -93,11 +93,7 @@ class SubmitRateLimiter:
         Raises Throttled, and then counts it against none of them.
         """
         limited = self._accounts.quotas().on(account)
-        rates = {
-            other_account.name: other_account.limits.submits
-            for other_account in limited
-            if other_account.limits.submits is not None
-        }
+        rates = {each.name: each.limits.submits for each in limited if each.limits.submits is not None}
         exceeded = self._limiter.take(rates) if rates else None
         if exceeded is not None:
             raise Throttled(f"Account {exceeded} may submit {rates[exceeded]:g} jobs per second: Rate exceeded")
@@ -137,7 +133,7 @@ class QueuedJobs:
             account.name: self._queued_below(account.name) for account in binding if account.limits.queued is not None
         }
         refused = (
-            quota_exceeded(account, there=counts[account.name], more=more)
+            quota_exceeded(account, queued=counts[account.name], more=more)
             for account in binding
             if account.name in counts
         )

@@ -65,7 +65,7 @@ class Checkpoints:
         self._clock = clock
         self._tasks = tasks
         self._post = post
-        #: The jobs whose stop ladder waits for a checkpoint, as last saved.
+        #: The jobs with a stop step that waits for a checkpoint, as last saved.
         self._awaiting: dict[JobId, Job] = {}
         #: Set when a job is added to them.
         self._added = asyncio.Event()
@@ -83,7 +83,7 @@ class Checkpoints:
             self._tasks.spawn(f"checkpoints of {job.id}", self._finish_or_log(job))
 
     async def watch(self) -> None:
-        """Report each checkpoint that a stop ladder waits for."""
+        """Report each checkpoint that a stop step waits for."""
         while True:
             await self._added.wait()
             self._added.clear()

@@ -220,7 +220,7 @@ class UnitOfWork:
 
     def dependents_of(self, ids: Iterable[JobId]) -> list[JobId]:
         """The jobs changed by this unit of work that depend on one of `ids`."""
-        return [other_job_id for job_id in ids for other_job_id in self._dependents.get(job_id, ())]
+        return [dependent_id for job_id in ids for dependent_id in self._dependents.get(job_id, ())]
 
     def _index(self, job: Job) -> None:
         """Index a changed job by its dependencies, so that finding dependents does not scan all changed jobs."""

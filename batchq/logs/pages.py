@@ -1,7 +1,7 @@
 """Pages of log streams, in four orders, and pages of the events of one stream, read forwards or backwards.
 
 The store has indexes for two orders of streams: by name ascending, and newest first. The other two are the reverse of
-these; a page of them costs a walk through the indexed order from its beginning.
+these; a page of them costs a streams through the indexed order from its beginning.
 """
 
 from collections import deque
@@ -60,15 +60,15 @@ async def list_streams(
                 limit=limit, before=after.sort_key if after else None, visibility=visibility
             )
         case StreamOrder.NAME, True:
-            walk = _by_name(store, query.prefix, visibility)
+            streams = _by_name(store, query.prefix, visibility)
             return await _reversed_page(
-                walk, until=lambda stream: after is not None and stream.name >= after.name, limit=limit
+                streams, until=lambda stream: after is not None and stream.name >= after.name, limit=limit
             )
         case _:
-            walk = _newest_first(store, visibility)
+            streams = _newest_first(store, visibility)
             return await _reversed_page(
-                walk,
-                until=lambda other_stream: after is not None and _sort_key(other_stream) <= after.sort_key,
+                streams,
+                until=lambda stream: after is not None and _sort_key(stream) <= after.sort_key,
                 limit=limit,
             )
 

@@ -8,7 +8,7 @@ from batchq.api.auth.authentication import KeyAuthentication
 from batchq.api.batch import routes as batch
 from batchq.api.console import routes as console
 from batchq.api.console.activity_pictures import PictureCache
-from batchq.api.console.refresh import Hints, Load, SharedFragments
+from batchq.api.console.refresh import ChangeNotices, Load, SharedFragments
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import Dialect
 from batchq.api.http.page_tokens import PageTokens
@@ -192,10 +192,12 @@ def make_monitoring(server: ServerParts, metrics: Metrics) -> Monitoring:
 def make_states(server: ServerParts, events: EventService) -> dict[type, object]:
     """What single dialects keep between requests."""
     load = Load(lambda: server.loop_watchdog.latest_delay)
-    hints = Hints(events=events, clock=server.clock, pressure=load)
+    notices = ChangeNotices(events=events, clock=server.clock, load=load)
     fragments = SharedFragments(events=events, clock=server.clock)
     return {
-        ConsoleState: ConsoleState(load=load, hints=hints, fragments=fragments, pictures=PictureCache(server.clock)),
+        ConsoleState: ConsoleState(
+            load=load, notices=notices, fragments=fragments, pictures=PictureCache(server.clock)
+        ),
         ModelArtsSettings: read_settings(server.settings.modelarts_config),
         ExecService: make_exec_sessions(server),
         long_polls.EncodedEvents: long_polls.EncodedEvents(),

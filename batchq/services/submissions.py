@@ -206,7 +206,7 @@ def authors_of(
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
-    return tuple(fromkey for fromkey in dict.fromkeys(authors) if fromkey != owner)
+    return tuple(author for author in dict.fromkeys(authors) if author != owner)
 
 
 def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:

@@ -73,8 +73,8 @@ def _remove_level(name: str, deleted: int, most: int) -> int:
     folder, removed = os.open(name, OPEN_DIRECTORY, dir_fd=deleted), 0
     try:
         while removed < most and (names := _names(folder)):
-            for other_name in names:
-                remove_entry(other_name, folder=folder, deleted=deleted)
+            for entry in names:
+                remove_entry(entry, folder=folder, deleted=deleted)
             removed += len(names)
     finally:
         os.close(folder)

@@ -44,7 +44,7 @@ def write_spending(
     connection: Connection, spending: Sequence[Spending], budgets: Sequence[tuple[BudgetKey, Budget | None]]
 ) -> None:
     """Add the spending to that of the same days, and store or delete budgets."""
-    execute_each(connection, SQL["add_spending"], [_spending_row(other_spending) for other_spending in spending])
+    execute_each(connection, SQL["add_spending"], [_spending_row(each) for each in spending])
     for key, budget in budgets:
         row = {"scope": key.scope.value, "name": rows.text(key.name)}
         if budget is None:

@@ -1,4 +1,4 @@
-"""Which stretches of which indexes a job search reads. Together they contain all jobs that match.
+"""Which ranges of which indexes a job search reads. Together they contain all jobs that match.
 
 The rows of one owner are read by an index of owners, so that the cost of a search by a user grows with the user's own
 jobs. Other searches read the index of each queue, which has most of what filters compare. Without a fitting index the
@@ -25,7 +25,7 @@ from batchq.store.statements import load_statements
 SQL = load_statements("job_search.sql")
 
 ROW_COST = 5  # a row of the table costs as much as so many rows of an index
-MAX_STRETCHES = 1000  # that are merged; with more the table is read instead
+MAX_RANGES = 1000  # that are merged; with more the table is read instead
 MAX_SORTED = 5000  # finished jobs of an owner that are sorted by their end
 MAX_COUNTED = 20_000  # jobs of an owner that are examined to find whether so few are finished
 
@@ -57,11 +57,11 @@ COLUMNS = frozenset(
 
 
 class IndexRange(Struct, frozen=True, kw_only=True):
-    """A stretch of an index, or of the table, that is read downwards."""
+    """A range of an index, or of the table, that is read downwards."""
 
     #: The table, with its index.
     source: str
-    #: The condition of the stretch, with named parameters.
+    #: The condition of the range, with named parameters.
     where: str = "TRUE"
     parameters: dict[str, Value] = {}
     #: The columns that are read without the row of the table.
@@ -102,8 +102,8 @@ def bounded_position(connection: Connection, query: PageQuery) -> PageQuery:
     return replace(query, before=min(top, query.before or TOP))
 
 
-def stretches(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
-    """The stretches that together contain all jobs of a query for which `small_source` returned None."""
+def ranges(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
+    """The ranges that together contain all jobs of a query for which `small_source` returned None."""
     if query.order_by is SearchOrder.ENDED:
         return [_by_end(query)]
     if query.selection.parent is not None:
@@ -123,8 +123,12 @@ def stretches(connection: Connection, query: PageQuery) -> Sequence[IndexRange]:
         return found
     lowest = {"lowest": _first_created(connection, query.selection.created_after)}
     return [
-        replace(stretch, where=f"{stretch.where} AND sequence >= :lowest", parameters=stretch.parameters | lowest)
-        for stretch in found
+        replace(
+            index_range,
+            where=f"{index_range.where} AND sequence >= :lowest",
+            parameters=index_range.parameters | lowest,
+        )
+        for index_range in found
     ]
 
 
@@ -154,7 +158,7 @@ def _of_groups(groups: Collection[GroupId]) -> IndexRange:
 def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:
     """The finished jobs of the owners of a query; None without owners, or if there are many."""
     columns = _columns(query.selection)
-    if columns is None or len(columns) > MAX_STRETCHES:
+    if columns is None or len(columns) > MAX_RANGES:
         return None
     sequences = sorted(query.ended_arrays)
     for column, value in columns:
@@ -231,16 +235,16 @@ def _columns(selection: JobSelection) -> list[VisibleColumn] | None:
 
 
 def _of_owners(connection: Connection, query: PageQuery) -> list[IndexRange] | None:
-    """A stretch for each owner or account, queue and status; None without owners, or if there are too many."""
+    """A range for each owner or account, queue and status; None without owners, or if there are too many."""
     columns = _columns(query.selection)
-    if columns is None or len(columns) > MAX_STRETCHES:
+    if columns is None or len(columns) > MAX_RANGES:
         return None
     found = list[IndexRange]()
     statuses = _stored_statuses(query)
     for column, value in columns:
         for queue in _queues(connection, query, f"queues_of_{column}", {"value": value}):
             found += [_of_owner(query, column, value, queue, status) for status in statuses]
-        if len(found) > MAX_STRETCHES:
+        if len(found) > MAX_RANGES:
             return None
     return found or [IndexRange(source="jobs NOT INDEXED", where="FALSE")]
 
@@ -261,15 +265,15 @@ def _of_owner(query: PageQuery, column: str, value: str, queue: str, status: Sta
 
 
 def _of_queues(connection: Connection, query: PageQuery) -> list[IndexRange] | None:
-    """A stretch for each queue, or for each queue and status; None if there are too many."""
+    """A range for each queue, or for each queue and status; None if there are too many."""
     queues = _queues(connection, query, "queues", {})
     statuses = _stored_statuses(query)
     by_status = len(statuses) < len(Status) and not (
         FINISHED & set(statuses) and _reads_index_of_queues(query.selection)
     )
-    if by_status and len(queues) * len(statuses) <= MAX_STRETCHES:
+    if by_status and len(queues) * len(statuses) <= MAX_RANGES:
         return [_of_status(queue, status) for queue in queues for status in statuses]
-    return [_of_queue(queue) for queue in queues] if len(queues) <= MAX_STRETCHES else None
+    return [_of_queue(queue) for queue in queues] if len(queues) <= MAX_RANGES else None
 
 
 def _reads_index_of_queues(selection: JobSelection) -> bool:
@@ -299,7 +303,7 @@ def _of_queue(queue: str) -> IndexRange:
 
 def _queues(connection: Connection, query: PageQuery, statement: str, bound: dict[str, Value]) -> Sequence[str]:
     """The queues that have such jobs, of those that the query names; at most one more than can be merged."""
-    found = connection.execute(SQL[statement], bound | {"limit": MAX_STRETCHES + 1})
+    found = connection.execute(SQL[statement], bound | {"limit": MAX_RANGES + 1})
     wanted = None if query.selection.queues is None else set(map(rows.text, query.selection.queues))
     return [queue for (queue,) in found if wanted is None or queue in wanted]
 

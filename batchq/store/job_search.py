@@ -1,7 +1,7 @@
-"""The job search in SQL: merges walks of indexes, newest first, and stops after a bounded number of rows.
+"""The job search in SQL: merges scans of indexes, newest first, and stops after a bounded number of rows.
 
-A walk reads one stretch of an index downwards, a chunk at a time. Always the walk that is least far is continued, so
-that the positions of all walks descend together: what has been found above the highest of them is complete. When the
+A scan reads one range of an index downwards, a chunk at a time. Always the scan that is least far is continued, so
+that the positions of all scans descend together: what has been found above the highest of them is complete. When the
 page is full, or the bound is reached, this position is where the next page continues.
 
 Each chunk is one aggregate of SQLite, which counts the rows and returns the matching sequences: the interpreter lock of
@@ -29,7 +29,7 @@ from batchq.store.search_conditions import SearchCondition, T, Value, conditions
 
 MAX_ROWS = 50_000  # rows of an index that are read for one page
 MAX_COUNTED_ROWS = 10_000  # rows of an index that are read for one count
-MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a walk that are read at a time
+MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a scan that are read at a time
 
 Connection = sqlite3.Connection
 
@@ -38,40 +38,40 @@ _EXPENSIVE = "The search needs more steps than one request may take: use fewer p
 
 
 class IndexScan:
-    """The state of one walk, and its statements."""
+    """The state of one scan, and its statements."""
 
-    def __init__(self, stretch: IndexRange, query: PageQuery, *, budget: int) -> None:
+    def __init__(self, index_range: IndexRange, query: PageQuery, *, budget: int) -> None:
         """`budget`: the most that the first chunk may cost."""
-        #: All rows of the stretch with this key or a greater one have been read.
+        #: All rows of the range with this key or a greater one have been read.
         self.position = query.before or TOP
         #: The cost of all rows that were read.
         self.cost = 0
-        #: Whether all rows of the stretch have been read.
+        #: Whether all rows of the range have been read.
         self.at_end = False
-        self._stretch = stretch
+        self._range = index_range
         # No row of an index by end is that of an array without its end.
-        wanted = conditions(replace(query, ended_arrays={}) if stretch.by_end else query)
-        self._statement, self._parameters, has_own_rows = _statement(stretch, wanted)
+        wanted = conditions(replace(query, ended_arrays={}) if index_range.by_end else query)
+        self._statement, self._parameters, has_own_rows = _statement(index_range, wanted)
         #: How many rows are read next.
-        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // (stretch.cost + has_own_rows * ROW_COST))
+        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // (index_range.cost + has_own_rows * ROW_COST))
 
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
-        limit = max(1, min(self._chunk_rows, budget // self._stretch.cost))
+        limit = max(1, min(self._chunk_rows, budget // self._range.cost))
         bounds: dict[str, Value] = {"at": self.position.at, "sequence": self.position.sequence, "limit": limit}
         found = connection.execute(self._statement, self._parameters | bounds).fetchone()
         count, lowest, own_rows, matching = found
         if count:
-            self.cost += count * self._stretch.cost + own_rows * ROW_COST
-            self.position = self._key(connection, bounds, count) if self._stretch.by_end else SearchPosition(0, lowest)
+            self.cost += count * self._range.cost + own_rows * ROW_COST
+            self.position = self._key(connection, bounds, count) if self._range.by_end else SearchPosition(0, lowest)
         self.at_end = count < limit
         self._chunk_rows = min(limit * CHUNK_GROWTH, MAX_CHUNK)
         return _POSITIONS.decode(matching)
 
     def _key(self, connection: Connection, bounds: dict[str, Value], count: int) -> SearchPosition:
         """The key of the last row that was read. Several rows may have ended at the same time."""
-        statement = f"SELECT finished_at, sequence FROM {_chunk(self._stretch)} LIMIT 1 OFFSET :skipped"  # noqa: S608 - text of this module only
-        parameters = self._stretch.parameters | bounds | {"skipped": count - 1}
+        statement = f"SELECT finished_at, sequence FROM {_chunk(self._range)} LIMIT 1 OFFSET :skipped"  # noqa: S608 - text of this module only
+        parameters = self._range.parameters | bounds | {"skipped": count - 1}
         return SearchPosition(*connection.execute(statement, parameters).fetchone())
 
 
@@ -94,37 +94,37 @@ def _found(
     if (source := index_ranges.small_source(connection, query)) is not None:
         return _sorted_keys(connection, query, source), None
     query = index_ranges.bounded_position(connection, query)
-    stretches = index_ranges.stretches(connection, query)
-    fair = budget // (2 * max(1, len(stretches)))  # so that each walk begins within the bound
-    return _merge(connection, query, [IndexScan(stretch, query, budget=fair) for stretch in stretches], budget)
+    ranges = index_ranges.ranges(connection, query)
+    fair = budget // (2 * max(1, len(ranges)))  # so that each scan begins within the bound
+    return _merge(connection, query, [IndexScan(index_range, query, budget=fair) for index_range in ranges], budget)
 
 
 def _merge(
-    connection: Connection, query: PageQuery, walks: Sequence[IndexScan], budget: int
+    connection: Connection, query: PageQuery, scans: Sequence[IndexScan], budget: int
 ) -> tuple[list[SearchPosition], SearchPosition | None]:
-    """As `_found`. `budget`: the most that the rows of all walks may cost."""
+    """As `_found`. `budget`: the most that the rows of all scans may cost."""
     found = list(_ended_arrays(connection, query))
-    waiting = [(_descending(walk.position), number) for number, walk in enumerate(walks)]
+    waiting = [(_descending(scan.position), number) for number, scan in enumerate(scans)]
     heapify(waiting)
     while waiting:
         _, number = heappop(waiting)
-        walk = walks[number]
-        has_begun = walk.position != (query.before or TOP)
-        if has_begun and (budget <= 0 or len(found) - bisect_left(found, walk.position) > query.limit):
-            return found, walk.position
-        spent = walk.cost
+        scan = scans[number]
+        has_begun = scan.position != (query.before or TOP)
+        if has_begun and (budget <= 0 or len(found) - bisect_left(found, scan.position) > query.limit):
+            return found, scan.position
+        spent = scan.cost
         try:
-            keys = walk.advance(connection, budget)
+            keys = scan.advance(connection, budget)
         except sqlite3.OperationalError as why:
             if "interrupted" not in str(why):
                 raise
             if has_begun:
-                return found, walk.position
+                return found, scan.position
             raise Unavailable(_EXPENSIVE) from why
-        budget -= walk.cost - spent
-        found = sorted(dict.fromkeys(chain(found, keys)))  # two walks may find the same job
-        if not walk.at_end:
-            heappush(waiting, (_descending(walk.position), number))
+        budget -= scan.cost - spent
+        found = sorted(dict.fromkeys(chain(found, keys)))  # two scans may find the same job
+        if not scan.at_end:
+            heappush(waiting, (_descending(scan.position), number))
     return found, None
 
 
@@ -204,35 +204,35 @@ class _Named:
         return text
 
 
-def _statement(stretch: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value], bool]:
+def _statement(index_range: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value], bool]:
     """The aggregate of a chunk, its parameters, and whether rows of the table are read beside the index.
 
     Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
     keys of the matching rows as JSON.
     """
     named = _Named()
-    needed = [condition for condition in wanted if condition.columns not in stretch.implied]
-    covered = [condition for condition in needed if condition.columns <= stretch.columns]
-    rest = [condition for condition in needed if not condition.columns <= stretch.columns]
-    own = " AND ".join(named.text(condition, "walked") for condition in covered) or "TRUE"
+    needed = [condition for condition in wanted if condition.columns not in index_range.implied]
+    covered = [condition for condition in needed if condition.columns <= index_range.columns]
+    rest = [condition for condition in needed if not condition.columns <= index_range.columns]
+    own = " AND ".join(named.text(condition, "scanned") for condition in covered) or "TRUE"
     matches = own
     if rest:
         row = " AND ".join(named.text(condition, "own") for condition in rest)
-        matches += f" AND EXISTS (SELECT 1 FROM jobs AS own WHERE own.sequence = walked.sequence AND {row})"  # noqa: S608 - text of this module only
+        matches += f" AND EXISTS (SELECT 1 FROM jobs AS own WHERE own.sequence = scanned.sequence AND {row})"  # noqa: S608 - text of this module only
     looked_up = f"count(*) FILTER (WHERE {own})" if rest else "0"
-    key = {"finished_at", "sequence"} if stretch.by_end else {"sequence"}
+    key = {"finished_at", "sequence"} if index_range.by_end else {"sequence"}
     columns = sorted(key.union(*(condition.columns for condition in covered)))
-    pair = "json_array(finished_at, sequence)" if stretch.by_end else "json_array(0, sequence)"
+    pair = "json_array(finished_at, sequence)" if index_range.by_end else "json_array(0, sequence)"
     statement = (
         f"SELECT count(*), min(sequence), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
-        f"FROM (SELECT {', '.join(columns)} FROM {_chunk(stretch)} LIMIT :limit) AS walked"
+        f"FROM (SELECT {', '.join(columns)} FROM {_chunk(index_range)} LIMIT :limit) AS scanned"
     )
-    return statement, stretch.parameters | named.parameters, bool(rest)
+    return statement, index_range.parameters | named.parameters, bool(rest)
 
 
-def _chunk(stretch: IndexRange) -> str:
-    """The rest of a SELECT of the rows of a stretch below `:at` and `:sequence`, in their order."""
-    rows_of = f"{stretch.source} WHERE {stretch.where}"
-    if stretch.by_end:
+def _chunk(index_range: IndexRange) -> str:
+    """The rest of a SELECT of the rows of a range below `:at` and `:sequence`, in their order."""
+    rows_of = f"{index_range.source} WHERE {index_range.where}"
+    if index_range.by_end:
         return f"{rows_of} AND (finished_at, sequence) < (:at, :sequence) ORDER BY finished_at DESC, sequence DESC"
     return f"{rows_of} AND sequence < :sequence ORDER BY sequence DESC"

@@ -142,7 +142,7 @@ def choose_gpus(number: int, *, of: int, usage: Mapping[str, int]) -> tuple[str,
     containers of other servers.
     """
     by_use = sorted(range(max(of, number)), key=lambda index: usage.get(str(index), 0))
-    return tuple(str(other_number) for other_number in sorted(by_use[:number]))
+    return tuple(str(index) for index in sorted(by_use[:number]))
 
 
 def lost_before(

@@ -158,8 +158,8 @@ class OpenMounts:
                     self._record_created(launch.tag, mount)
                 _renumber(opened[-1].folder)
         except BaseException:
-            for other_mount in opened:
-                other_mount.close()
+            for each in opened:
+                each.close()
             raise
         return tuple(opened)
 
@@ -271,8 +271,8 @@ def check_open_path(
         forbidden = _position(path, mount_table)
         if forbidden is not None and any(forbidden.overlaps(position) for position in seen):
             raise _forbidden_path(given_path, path)
-    for other_position in seen:
-        if mount_table.filesystem(other_position) in KERNEL_FILESYSTEMS:
+    for place in seen:
+        if mount_table.filesystem(place) in KERNEL_FILESYSTEMS:
             raise _forbidden_path(given_path, f"a {mount_table.filesystem(other_position)} file system of the kernel")
 
 
@@ -312,8 +312,7 @@ def check_device(device: Device, allowances: Sequence[ContainerPolicy]) -> None:
     except (OSError, ValueError, RuntimeError) as error:
         raise create_forbidden(f"device {device.host_path!r} cannot be used: {error}") from error
     if not all(
-        any(real.is_relative_to(Path(other_device).resolve()) for other_device in policy.devices)
-        for policy in allowances
+        any(real.is_relative_to(Path(allowed).resolve()) for allowed in policy.devices) for policy in allowances
     ):
         raise create_forbidden(f"device {device.host_path!r} is not allowed for the accounts of the job")
 

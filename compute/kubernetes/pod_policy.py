@@ -127,8 +127,8 @@ def uses_host_network(launch: LaunchSpec, policy: PodPolicy) -> bool:
 def _is_private(path: str, private: Iterable[Path]) -> bool:
     plain = container_policy.plain_path(path)
     return any(
-        plain.is_relative_to(str(other_path)) or PurePosixPath(other_path).is_relative_to(plain)
-        for other_path in private
+        plain.is_relative_to(str(private_path)) or PurePosixPath(private_path).is_relative_to(plain)
+        for private_path in private
     )
 
 

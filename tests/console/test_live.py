@@ -1,4 +1,4 @@
-"""The stream of hints for open pages."""
+"""The stream of notices for open pages."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ class Stream:
         self._answer = answer
 
     async def next(self):
-        """The next event: a hint, the name of another event, or None at the end."""
+        """The next event: a notice, the name of another event, or None at the end."""
         lines = []
         while line := (await self._answer.content.readline()).decode():
             if line == "\n" and lines:
@@ -43,10 +43,10 @@ class Stream:
         return None
 
     async def of_job(self, job_id):
-        """The next hint that names the job."""
-        while job_id not in (hint := await self.next())["jobs"]:
+        """The next notice that names the job."""
+        while job_id not in (notice := await self.next())["jobs"]:
             pass
-        return hint
+        return notice
 
 
 @asynccontextmanager
@@ -79,28 +79,28 @@ async def number_of(browser):
 async def test_a_change_sends_a_hint_with_the_queue_and_the_job_but_no_content(browser):
     async with stream_of(browser) as stream:
         job_id = await browser.submit("secret-name")
-        hint = await stream.of_job(job_id)
-    assert hint.keys() <= {"n", "queues", "jobs", "calm"}
-    assert hint["queues"] == ["default"]
+        notice = await stream.of_job(job_id)
+    assert notice.keys() <= {"n", "queues", "jobs", "fetchInterval"}
+    assert notice["queues"] == ["default"]
 
 
 async def test_a_hint_names_at_most_fifty_jobs(browser):
     async with stream_of(browser) as stream:
         parent = await browser.submit(arrayProperties={"size": 200})
-        hints = []
-        while not hints or "more" not in hints[-1]:
-            hints.append(await stream.next())
-    assert len(hints[-1]["jobs"]) == MAX_JOBS
-    assert any(job_id.startswith(parent) for job_id in hints[-1]["jobs"])
+        notices = []
+        while not notices or "more" not in notices[-1]:
+            notices.append(await stream.next())
+    assert len(notices[-1]["jobs"]) == MAX_JOBS
+    assert any(job_id.startswith(parent) for job_id in notices[-1]["jobs"])
 
 
 async def test_a_page_that_is_older_than_the_newest_change_gets_a_hint_that_concerns_all(browser):
     before = await number_of(browser)
     await browser.submit()
     async with stream_of(browser, f"/ui/live?after={before}") as stream:
-        hint = await stream.next()
-    assert hint["n"] > before
-    assert "queues" not in hint
+        notice = await stream.next()
+    assert notice["n"] > before
+    assert "queues" not in notice
 
 
 @pytest.mark.fault("SE74")
@@ -159,10 +159,10 @@ async def test_a_user_gets_hints_of_visible_jobs_only(visitor):
     async with stream_of(visitor, Cookie=visitor.cookie) as stream:
         hidden = await submit_as(visitor, "bob")
         own = await submit_as(visitor, "ada")
-        hints = [await stream.next()]
-        while own not in hints[-1]["jobs"]:
-            hints.append(await stream.next())
-    assert not any(hidden in hint["jobs"] for hint in hints)
+        notices = [await stream.next()]
+        while own not in notices[-1]["jobs"]:
+            notices.append(await stream.next())
+    assert not any(hidden in notice["jobs"] for notice in notices)
 
 
 async def test_a_stream_ends_after_its_key_was_disabled(visitor, monkeypatch):

@@ -1,4 +1,4 @@
-"""Hints and shared fragments on a virtual clock: how many, for whom, and when pages must wait."""
+"""Notices of changes and shared fragments on a virtual clock: how many, for whom, and when pages must wait."""
 
 import asyncio
 from datetime import timedelta
@@ -9,14 +9,14 @@ import pytest
 
 from batchq.api.console.refresh import (
     INTERVAL,
-    MAX_CALM,
+    MAX_BUSY_INTERVAL,
     MAX_STREAMS,
     MAX_UNREAD,
     MAX_USER_STREAMS,
     SHARED_FOR,
     ChangeNotice,
+    ChangeNotices,
     Fragment,
-    Hints,
     Load,
     SharedFragments,
 )
@@ -66,12 +66,12 @@ class Bench:
     def __init__(self, delay=timedelta()):
         self._sessions = count()
         self.events = Events()
-        self.pressure = Load(lambda: delay)
-        self.hints = Hints(events=self.events, clock=VirtualClock(), pressure=self.pressure)
+        self.load = Load(lambda: delay)
+        self.notices = ChangeNotices(events=self.events, clock=VirtualClock(), load=self.load)
 
     def open(self, caller=ADMIN, *, is_connected=lambda: True):
         """A stream of a session of its own."""
-        return self.hints.stream(caller, session=str(next(self._sessions)), after=None, is_connected=is_connected)
+        return self.notices.stream(caller, session=str(next(self._sessions)), after=None, is_connected=is_connected)
 
 
 def on_a_virtual_clock(test):
@@ -102,7 +102,7 @@ async def test_at_most_four_hints_are_sent_in_a_second():
     async def change_often():
         for number in range(100):
             bench.events.change(str(number))
-            await bench.hints._clock.sleep(0.01)
+            await bench.notices._clock.sleep(0.01)
 
     with bench.open() as stream:
         changing = asyncio.create_task(change_often())
@@ -198,20 +198,20 @@ async def test_a_stream_ends_when_the_server_shuts_down():
 @on_a_virtual_clock
 async def test_pages_wait_while_rendering_takes_more_than_a_twentieth_of_a_core():
     bench = Bench()
-    bench.pressure.rendered(0.2)
-    assert bench.pressure.calm == 0
-    bench.pressure.rendered(0.3)
+    bench.load.rendered(0.2)
+    assert bench.load.fetch_interval == 0
+    bench.load.rendered(0.3)
     with bench.open() as stream:
         bench.events.change("job")
-        assert b'"calm":10' in await stream.next()
+        assert b'"fetchInterval":10' in await stream.next()
     await VirtualClock().sleep(6)
-    assert bench.pressure.calm == 0
+    assert bench.load.fetch_interval == 0
 
 
 @on_a_virtual_clock
 async def test_pages_wait_while_the_event_loop_is_late_but_not_too_long():
-    assert Bench(timedelta(seconds=0.2)).pressure.calm == 10
-    assert Bench(timedelta(seconds=60)).pressure.calm == MAX_CALM
+    assert Bench(timedelta(seconds=0.2)).load.fetch_interval == 10
+    assert Bench(timedelta(seconds=60)).load.fetch_interval == MAX_BUSY_INTERVAL
 
 
 class Part:

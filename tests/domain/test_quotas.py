@@ -80,10 +80,10 @@ def test_a_child_counts_as_one_job():
 def test_exactly_the_limit_may_be_queued():
     lab = Account(name="lab", limits=AccountLimits(queued=10))
 
-    assert quota_exceeded(lab, there=9, more=1) is None
-    assert "Account lab and the accounts below it may have 10 queued jobs" in quota_exceeded(lab, there=10, more=1)
-    assert "they have 3, and 8 more jobs cannot be accepted" in quota_exceeded(lab, there=3, more=8)
-    assert quota_exceeded(Account(name="lab"), there=10**6, more=10**6) is None
+    assert quota_exceeded(lab, queued=9, more=1) is None
+    assert "Account lab and the accounts below it may have 10 queued jobs" in quota_exceeded(lab, queued=10, more=1)
+    assert "they have 3, and 8 more jobs cannot be accepted" in quota_exceeded(lab, queued=3, more=8)
+    assert quota_exceeded(Account(name="lab"), queued=10**6, more=10**6) is None
 
 
 HOST = Resources(millicpus=100_000, memory_mib=1000)

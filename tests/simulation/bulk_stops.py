@@ -21,10 +21,10 @@ from tests.support import filters
 END_AT_ONCE = {Outcome.CANCELLED, Outcome.TERMINATED, Outcome.ALREADY_FINISHED}
 
 
-def request(rng: Random, ladders: Random) -> StopRequest:
+def request(rng: Random, stop_steps: Random) -> StopRequest:
     kind = rng.choice([StopKind.CANCEL, StopKind.TERMINATE])
     own = {"grace": rng.choice([None, timedelta(0), timedelta(seconds=9)]), "signal": rng.choice([None, "SIGINT"])}
-    chosen = how(ladders)
+    chosen = how(stop_steps)
     own = chosen if chosen.get("force") else own | chosen
     return StopRequest(kind=kind, reason="a user sweeps", **(own if kind is StopKind.TERMINATE else {}))
 

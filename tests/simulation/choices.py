@@ -77,7 +77,7 @@ class Choices:
         self.sweeps = Random(f"{seed} sweeps")
         self.bulk_stop_rate = self.sweeps.choice([NONE, NONE, 0.1, 0.3])
         #: Checkpoints, and how jobs are stopped.
-        self.ladders = Random(f"{seed} ladders")
+        self.stop_steps = Random(f"{seed} ladders")
         self.holds = Random(f"{seed} holds")
         #: How often a user holds, pauses, releases or resumes a job, or drains a queue.
         self.hold_rate = self.holds.choice([NONE, 0.2, 0.5])

@@ -82,7 +82,7 @@ class Client:
         self._changed: set[str] = set()
         self._registered: set[str] = set()
         self.known: dict[JobId, JobRequest] = {}
-        self._submissions = SubmissionGenerator(choices.client, self.known, self.key, ladders=choices.ladders)
+        self._submissions = SubmissionGenerator(choices.client, self.known, self.key, stop_steps=choices.stop_steps)
 
     async def create_catalog(self) -> None:
         """Create the catalog, without faults."""
@@ -230,7 +230,7 @@ class Client:
         return await server.submissions.submit(submission, caller=caller)
 
     async def _terminate(self) -> None:
-        await self._request_terminate(self._submissions.any_id(), **how(self._choices.ladders))
+        await self._request_terminate(self._submissions.any_id(), **how(self._choices.stop_steps))
 
     async def _cancel(self) -> None:
         await self._request_cancel(self._submissions.any_id())
@@ -257,7 +257,7 @@ class Client:
 
     async def _sweep(self) -> None:
         rng = self._choices.sweeps
-        request = bulk_stops.request(rng, self._choices.ladders)
+        request = bulk_stops.request(rng, self._choices.stop_steps)
         selection = bulk_stops.selection(rng, list(self.known)[-8:])
         await self.request(
             lambda value: self._receive_reports(value, request, selection), patience=rng.choice([None, None, 30.0, 0.0])

@@ -60,10 +60,10 @@ class SubmissionGenerator:
     """
 
     def __init__(
-        self, rng: Random, known: Mapping[JobId, JobRequest], key: Callable[[], SubmissionKey], *, ladders: Random
+        self, rng: Random, known: Mapping[JobId, JobRequest], key: Callable[[], SubmissionKey], *, stop_steps: Random
     ) -> None:
         self._rng = rng
-        self._ladders = ladders
+        self._stop_steps = stop_steps
         self._known = known
         self._key = key
         self._count = 0
@@ -85,7 +85,7 @@ class SubmissionGenerator:
             timeout=rng.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
             needs=self._needs(),
             key=self._key() if rng.random() < 0.7 else None,
-            tags=tags(self._ladders),
+            tags=tags(self._stop_steps),
         )
 
     def any_id(self) -> JobId:
@@ -208,7 +208,7 @@ class SubmissionGenerator:
             refuse=rng.choices([None, "no such program"], weights=[12, 1])[0],
             refusals=None if certain else rng.choice([None, 1, 2, 5]),
             refuse_certain=certain,
-            **checkpoints.script(self._ladders),
+            **checkpoints.script(self._stop_steps),
         )
 
 

@@ -134,9 +134,9 @@ def test_reads_of_the_engine_visit_only_the_rows_they_return(plan, name, index):
 
 def test_the_children_of_an_array_are_read_as_one_range(plan):
     statement = STATEMENTS["job_reads.unfinished_children"]
-    stretch, spec = plan(statement, named(statement))
+    children, spec = plan(statement, named(statement))
 
-    assert stretch == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+    assert children == "SEARCH jobs USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
     assert spec == "SEARCH job_specs USING INTEGER PRIMARY KEY (rowid=?)"
 
 

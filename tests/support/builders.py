@@ -173,7 +173,7 @@ def attempt(**changes: Any) -> Attempt:
 
 
 def one_step(seconds: float = 30, signal: str | None = None) -> tuple[SignalStep, ...]:
-    """The ladder of a job without a checkpoint signal."""
+    """The stop steps of a job without a checkpoint signal."""
     return (SignalStep(signal=signal, wait=timedelta(seconds=seconds)),)
 
 

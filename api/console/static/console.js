@@ -1,9 +1,9 @@
-// The script of the web console. After a hint of a change the page fetches its own live part again. Events of the
-// document: `hint` has a hint, and `refreshed` follows a change of the live part.
+// The script of the web console. After a notice of a change the page fetches its own live part again. Events of the
+// document: `notice` has a notice, and `refreshed` follows a change of the live part.
 
 const HIDDEN_FOR = 10_000; // ms until a hidden page closes its stream: browsers allow few connections
 const POLL_INTERVAL = 5_000; // ms, of a page whose stream is refused
-const SLOW_INTERVAL = 30_000; // ms: hints are about jobs only, not about queues or the engine
+const SLOW_INTERVAL = 30_000; // ms: notices are about jobs only, not about queues or the container engine
 const SILENT_FOR = 8_000; // ms without an answer, until the banner is shown
 const LOG_WAIT = 20; // s that the server may wait for new lines
 const MAX_LOG_LINES = 2000;
@@ -88,24 +88,24 @@ const banner = find("#not-live");
 let before = area?.cloneNode(true); // as the server sent it
 let [etag, stream] = [null, null];
 let number = document.body.dataset.number; // of the newest change that the page shows
-let calm = 0; // s between two fetches at least, while the server is busy
+let minInterval = 0; // s between two fetches at least, while the server is busy
 let fetchedAt = Date.now();
 let [paused, fetching, changedMeanwhile] = [false, false, false];
 let [refreshTimer, pollTimer, bannerTimer, closeTimer] = [0, 0, 0, 0];
 
-/** Whether a hint concerns this page: one that names no queues concerns all. */
+/** Whether a notice concerns this page: one that names no queues concerns all. */
 function isConcerned({ queues, jobs, more }) {
   const listed = (name) => (area.dataset[name] ?? "").split(" ").filter(Boolean);
   const [ownQueues, ownJobs] = [listed("queues"), listed("jobs")];
   if (!queues || !(ownQueues.length || ownJobs.length)) return true;
   const changed = jobs.flatMap((id) => [id, id.split(/[:#]/)[0]]); // a child concerns the page of its array
-  return ownQueues.some((it) => queues.includes(it)) || ownJobs.some((it) => more || changed.includes(it));
+  return ownQueues.some((queue) => queues.includes(queue)) || ownJobs.some((id) => more || changed.includes(id));
 }
 
 function refreshSoon() {
   changedMeanwhile = fetching;
   if (refreshTimer || fetching || paused || document.hidden) return;
-  const interval = 1000 * Math.max(Number(area.dataset.minInterval) || 1, calm);
+  const interval = 1000 * Math.max(Number(area.dataset.minInterval) || 1, minInterval);
   refreshTimer = setTimeout(refresh, Math.max(0, fetchedAt + interval - Date.now()));
 }
 
@@ -136,10 +136,10 @@ function connect() {
   stream = new EventSource(`/ui/live?after=${number}`);
   stream.onopen = () => showConnected(true);
   stream.onmessage = (event) => {
-    const hint = JSON.parse(event.data);
-    [number, calm] = [hint.n, hint.calm ?? 0];
-    document.dispatchEvent(new CustomEvent("hint", { detail: hint }));
-    if (isConcerned(hint)) refreshSoon();
+    const notice = JSON.parse(event.data);
+    [number, minInterval] = [notice.n, notice.fetchInterval ?? 0];
+    document.dispatchEvent(new CustomEvent("notice", { detail: notice }));
+    if (isConcerned(notice)) refreshSoon();
   };
   stream.onerror = () => {
     showConnected(false);
@@ -251,7 +251,7 @@ function onCopy(event) {
 
 function copyText(button) {
   const { copy, copyFrom } = button.dataset; // a text, or the selector of lines
-  copying = copy ?? findAll(`${copyFrom} code`).map((it) => it.textContent).join("\n");
+  copying = copy ?? findAll(`${copyFrom} code`).map((line) => line.textContent).join("\n");
   document.execCommand("copy") || navigator.clipboard?.writeText(copying);
   copying = null;
   flash(button, "copied");
@@ -297,7 +297,7 @@ function moveRow(by) {
 /** Click or focus the element with this data-key, in the current row or else in the page. */
 function activate(key) {
   const elements = findAll(`[data-key="${key}"]`);
-  const element = elements.find((it) => currentRow()?.contains(it)) ?? elements[0];
+  const element = elements.find((each) => currentRow()?.contains(each)) ?? elements[0];
   if (element?.matches("a, button")) element.click();
   else element?.focus();
   return element;

@@ -4,8 +4,8 @@
 import { fetchFragment, find, findAll, refresh } from "./console.js";
 
 const FOLLOWED = "batchq followed"; // in the storage of the browser: names of jobs and groups by the paths of their pages
-const GROUP_INTERVAL = 5_000; // ms between two looks at followed groups, which hints do not name
-const SLOW_INTERVAL = 30_000; // ms between two looks without hints
+const GROUP_INTERVAL = 5_000; // ms between two looks at followed groups, which notices do not name
+const SLOW_INTERVAL = 30_000; // ms between two looks without notices
 const TYPED_FOR = 300; // ms after the last key, until the list is searched
 
 // ---- Rows: the box in the head chooses all of the page
@@ -131,7 +131,7 @@ function startFollowing() {
   showFollowed();
   followButton?.addEventListener("click", toggleFollowed);
   document.addEventListener("refreshed", showFollowed);
-  document.addEventListener("hint", lookAfter);
+  document.addEventListener("notice", lookAfter);
   addEventListener("storage", showFollowed);
   setInterval(look, SLOW_INTERVAL, undefined);
   watch({});

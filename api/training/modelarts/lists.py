@@ -148,28 +148,28 @@ def _selection(parts: Parts, body: TrainingJobSearch, *, project: str) -> _Selec
     return _Selection(query=PageQuery(selection=selection, limit=PAGE_SIZE), predicates=tuple(predicates))
 
 
-def _narrowed(selection: JobSelection, other_filter: SearchFilter, values: Sequence[str]) -> JobSelection:
+def _narrowed(selection: JobSelection, condition: SearchFilter, values: Sequence[str]) -> JobSelection:
     """The selection with the part of a filter that the store can check: of a name all but its case."""
-    if other_filter.key == "phase":
+    if condition.key == "phase":
         for value in values:
             if value not in set(Phase):
                 raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution=f"Use {', '.join(Phase)}.")
-    match other_filter.key, other_filter.operator:
+    match condition.key, condition.operator:
         case "phase", "in":
             statuses = frozenset(status for value in values for status in statuses_in(Phase(value)))
             return replace(selection, statuses=statuses & selection.possible_statuses)
         case "name", "like" | "in" if len(values) <= _NAME_PATTERN_LIMIT and selection.names is None:
-            stars = "*" if other_filter.operator == "like" else ""
+            stars = "*" if condition.operator == "like" else ""
             names = frozenset(f"{stars}{value}{stars}" for value in values)
             return selection if any("*" in value for value in values) else replace(selection, names=names)
         case _:
             return selection
 
 
-def _created_between(selection: JobSelection, other_filter: SearchFilter, values: Sequence[str]) -> JobSelection:
+def _created_between(selection: JobSelection, condition: SearchFilter, values: Sequence[str]) -> JobSelection:
     """Both times in milliseconds, inclusive; one value is the first time."""
-    if other_filter.operator != "between":
-        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, other_filter.operator or "", solution="Use between.")
+    if condition.operator != "between":
+        raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, condition.operator or "", solution="Use between.")
     for value in values:
         if not (value.isascii() and value.isdigit() and int(value[:16]) <= LATEST and len(value) <= len(str(LATEST))):
             raise ModelArtsRefusal(UNSUPPORTED_VALUE, value, solution="Use milliseconds since 1970.")
@@ -181,14 +181,14 @@ def _created_between(selection: JobSelection, other_filter: SearchFilter, values
     return replace(selection, created_after=after, created_before=before)
 
 
-def _compare(other_filter: SearchFilter, values: Sequence[str], of: Callable[[Job], str]) -> Predicate:
-    match other_filter.operator:
+def _compare(condition: SearchFilter, values: Sequence[str], attribute: Callable[[Job], str]) -> Predicate:
+    match condition.operator:
         case "in":
-            return lambda job: of(job) in values
+            return lambda job: attribute(job) in values
         case "not":
-            return lambda job: of(job) not in values
+            return lambda job: attribute(job) not in values
         case "like":
-            return lambda job: any(value in of(job) for value in values)
+            return lambda job: any(value in attribute(job) for value in values)
         case operator:
             raise ModelArtsRefusal(UNSUPPORTED_OPERATOR, operator or "", solution="Use like, in or not.")
 

@@ -91,7 +91,7 @@ def without_account(directory: Directory, name: AccountName) -> Directory:
         raise Invalid(f"account {name} is not empty: {', '.join(sorted(inside)[:10])}")
     return replace(
         directory,
-        accounts={other_name: account for other_name, account in directory.accounts.items() if other_name != name},
+        accounts={key: account for key, account in directory.accounts.items() if key != name},
     )
 
 
@@ -111,7 +111,7 @@ def without_user(directory: Directory, name: UserName) -> Directory:
     Raises Invalid for the last admin, and NotFound for an unknown user.
     """
     require_user(directory, name)
-    left = {other_name: user for other_name, user in directory.users.items() if other_name != name}
+    left = {key: user for key, user in directory.users.items() if key != name}
     return _with_an_admin(replace(directory, users=left, deleted_users=directory.deleted_users | {name}))
 
 

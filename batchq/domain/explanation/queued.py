@@ -134,10 +134,10 @@ def explain_runnable(job: Job, neighbours: RelatedJobs, state: SchedulerState, r
         )
     blocked = None
     if queue is not None and state.cluster is not None:
-        able = state.cluster.able(queue.environments, job.spec.engines)
-        if not able:
+        feasible = state.cluster.feasible(queue.environments, job.spec.engines)
+        if not feasible:
             return _no_environment(job, queue)
-        blocked = capacity.blocked(job, replace(queue, environments=tuple(able)), neighbours, state, reader)
+        blocked = capacity.blocked(job, replace(queue, environments=tuple(feasible)), neighbours, state, reader)
     if blocked is not None:
         place = _last_attempt(job) | _place(job, neighbours, within_share=False)
         return blocked.reason(since=job.blocked_at or job.runnable_at, figures=blocked.figures | place)

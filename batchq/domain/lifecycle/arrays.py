@@ -198,16 +198,13 @@ def store_child_order(
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
     """
-    if any(index in other_order.indices for other_order in job.child_orders):
+    if any(index in order.indices for order in job.child_orders):
         return job
     terminate = not isinstance(event, on.CancelRequested)
     alike = ChildOrder(indices=(), reason=event.reason, terminate=terminate, user=event.user)
     if isinstance(event, on.TerminateRequested):
         alike = replace(alike, grace=event.grace, signal=event.signal)
-    known = {
-        replace(other_order, indices=(), delays_ms=()): (other_order.indices, other_order.delays_ms)
-        for other_order in job.child_orders
-    }
+    known = {replace(order, indices=(), delays_ms=()): (order.indices, order.delays_ms) for order in job.child_orders}
     indices, delays = known.get(alike, ((), ()))
     known[alike] = (*indices, index), (*delays, max(now - job.created_at, timedelta()) // MILLISECOND)
     if len(known) > MAX_CHILD_ORDERS:
@@ -215,15 +212,13 @@ def store_child_order(
             f"Array {job.id} waits, and its children have {MAX_CHILD_ORDERS} different orders to stop already: use the "
             "reason of one of them, or stop the array."
         )
-    orders = (
-        replace(other_order, indices=indices, delays_ms=delays) for other_order, (indices, delays) in known.items()
-    )
+    orders = (replace(order, indices=indices, delays_ms=delays) for order, (indices, delays) in known.items())
     return replace(job, child_orders=tuple(orders))
 
 
 def apply_child_order(child: Job, job: Job, now: datetime) -> Job:
     """Apply to a child that is spawned at `now` the order that its array stored for it: the child becomes FAILED."""
-    order = next((other_order for other_order in job.child_orders if _index(child) in other_order.indices), None)
+    order = next((order for order in job.child_orders if _index(child) in order.indices), None)
     if order is None:
         return child
     at = job.created_at + order.delays_ms[order.indices.index(_index(child))] * MILLISECOND

@@ -4,7 +4,7 @@ A stop of the job stops all its containers. A TerminateJob for a node other than
 task that is not essential, stops that node or container alone, and the job continues.
 
 A waiting container ends at once. The start of a starting container is abandoned, or the container gets its first signal
-once it runs. A running container gets the signals of its ladder (`escalation`).
+once it runs. A running container gets the signals of its stop steps (`escalation`).
 """
 
 from collections.abc import Callable
@@ -172,7 +172,7 @@ def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | N
     rules = job.spec.checkpoints
     requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
     on_main = container.node == job.spec.nodes.main or (rules is not None and rules.signal is None)
-    return escalation.ladder(
+    return escalation.stop_steps(
         rules,
         signal=None if own is None else own.signal,
         grace=next(duration for duration in graces if duration is not None),

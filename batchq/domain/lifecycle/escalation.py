@@ -1,10 +1,9 @@
-"""Stop ladders: the signals that a container receives until it exits, in order. Pure. Decision 0044.
+"""Stop steps: the signals that a container receives until it exits, in order. Pure. Decision 0044.
 
-Each container has its own ladder, `AttemptContainer.steps`, also the container of a job that has only one.
+Each container has its own stop steps, `AttemptContainer.steps`, also the container of a job that has only one.
 
-A ladder is a tuple of `SignalStep`, and SIGKILL follows its last step. A step begins with the delivery of its signal.
-It ends when its wait is over or, if it waits for a checkpoint, when a checkpoint is seen. SIGKILL is repeated every
-KILL_AGAIN until the container has exited.
+SIGKILL follows the last step. A step begins with the delivery of its signal. It ends when its wait is over or, if it
+waits for a checkpoint, when a checkpoint is seen. SIGKILL is repeated every KILL_AGAIN until the container has exited.
 
 What is sent again after a restart of the server (decision 0052):
 
@@ -28,7 +27,7 @@ from batchq.domain.training import CheckpointRules
 KILL_AGAIN = timedelta(seconds=5)
 
 
-def ladder(
+def stop_steps(
     rules: CheckpointRules | None, *, signal: str | None, grace: timedelta, checkpoint: bool
 ) -> tuple[SignalStep, ...]:
     """The steps to stop a container.
@@ -86,7 +85,7 @@ def may_repeat_at(container: AttemptContainer, unanswered_at: datetime | None) -
 
 
 def begun(container: AttemptContainer, now: datetime) -> AttemptContainer:
-    """Begin the ladder of a container that runs although it was ordered to stop before. Without steps it is killed."""
+    """Begin the first step of a container that runs although it was ordered to stop. Without steps it is killed."""
     return container if under_way(container) is not None else killed(container, now)
 
 
@@ -147,7 +146,7 @@ def killed(container: AttemptContainer, now: datetime) -> AttemptContainer:
 def next_effect(
     tag: Tag, before: AttemptContainer | None, after: AttemptContainer
 ) -> do.StopContainer | do.KillContainer | None:
-    """The signal that a change of the ladder of a running container requires; None: no signal.
+    """The signal that a running container must get because its stop steps changed; None: no signal.
 
     `before` None: every signal that is due is required. So it is when the order is new, when the container has begun to
     run, and after a restart.

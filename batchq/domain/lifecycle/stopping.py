@@ -35,11 +35,11 @@ def with_cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:
 def terminate_order(job: Job, event: on.TerminateRequested, now: datetime) -> StopOrder:
     """The order of a TerminateJob. The grace period is the request's, else the job's."""
     order = replace(_terminate(event, now), final_checkpoint_named=event.checkpoint)
-    return with_ladder(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
+    return with_stop_steps(job, order, grace=event.grace, signal=event.signal, checkpoint=event.checkpoint)
 
 
 def _terminate(event: on.TerminateRequested, now: datetime) -> StopOrder:
-    """The order without a ladder."""
+    """The order without stop steps."""
     return StopOrder(
         kind=StopKind.TERMINATE,
         reason=event.reason,
@@ -49,7 +49,7 @@ def _terminate(event: on.TerminateRequested, now: datetime) -> StopOrder:
     )
 
 
-def with_ladder(
+def with_stop_steps(
     job: Job, order: StopOrder, *, grace: timedelta | None = None, signal: str | None = None, checkpoint: bool
 ) -> StopOrder:
     """The order with the steps that stop the job.
@@ -64,7 +64,7 @@ def with_ladder(
         and (job.status is Status.RUNNING or job.array_state is not None)
     )
     wait = job.spec.stop_grace if grace is None else grace
-    steps = escalation.ladder(job.spec.checkpoints, signal=signal, grace=wait, checkpoint=requested)
+    steps = escalation.stop_steps(job.spec.checkpoints, signal=signal, grace=wait, checkpoint=requested)
     return replace(order, steps=steps, final_checkpoint_requested=requested)
 
 
@@ -87,11 +87,11 @@ def order_stop(job: Job, event: on.TerminateRequested, now: datetime) -> Job:
 
 
 def _last_step(job: Job, order: StopOrder, event: on.TerminateRequested) -> SignalStep:
-    """The last step of the ladder that `order` took over from a pause, with what the request names."""
+    """The last of the stop steps that `order` took over from a pause, with what the request names."""
     signal = event.signal or (order.steps[-1].signal if order.steps else None)
     grace = job.spec.stop_grace if event.grace is None else event.grace
     rules, checkpoint = job.spec.checkpoints, order.final_checkpoint_requested
-    return escalation.ladder(rules, signal=signal, grace=grace, checkpoint=checkpoint)[-1]
+    return escalation.stop_steps(rules, signal=signal, grace=grace, checkpoint=checkpoint)[-1]
 
 
 def latest_order(job: Job) -> StopOrder | None:
@@ -120,11 +120,11 @@ def order_pause(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     order = StopOrder(
         kind=StopKind.PAUSE, reason=event.reason, user=event.user, ordered_at=now, attempt=job.attempt.number
     )
-    return with_order(job, with_ladder(job, order, checkpoint=True))
+    return with_order(job, with_stop_steps(job, order, checkpoint=True))
 
 
 def _with_end(job: Job, order: StopOrder) -> Job:
-    """Store a TerminateJob, and release the job. The order takes over the ladder of a pause, if the job is pausing."""
+    """Store a TerminateJob, and release the job. The order takes over the stop steps of a pause."""
     if job.stop is not None:
         order = replace(
             job.stop,
@@ -144,7 +144,7 @@ def time_out(job: Job, now: datetime) -> Job:
     reason, rules = status_reasons.TIMED_OUT, job.spec.checkpoints
     order = StopOrder(kind=StopKind.TIMEOUT, reason=reason, ordered_at=now)
     checkpoint = rules is not None and rules.signal is not None
-    return with_order(replace(job, status_reason=reason), with_ladder(job, order, checkpoint=checkpoint))
+    return with_order(replace(job, status_reason=reason), with_stop_steps(job, order, checkpoint=checkpoint))
 
 
 def force(job: Job, event: on.StopForced, now: datetime) -> Job:
@@ -189,7 +189,7 @@ def awaits_final_checkpoint(job: Job) -> bool:
 
 
 def see_checkpoint(job: Job, event: on.CheckpointSeen, now: datetime) -> Job:
-    """Store the final checkpoint, if one was requested and it is the first that was seen. The ladders stay."""
+    """Store the final checkpoint, if one was requested and it is the first that was seen. The stop steps stay."""
     return with_changed_order(job, lambda order: _with_checkpoint(order, event, now))
 
 
@@ -227,8 +227,8 @@ def miss_checkpoint(job: Job, step: SignalStep | None) -> Job:
 def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetime) -> Job:
     """Store the last checkpoint request and the first stop signal and kill of any container in the job's stop order.
 
-    `before`: the containers before this change. The time stored is `now`, not that of the container's ladder, which may
-    have begun before the order.
+    `before`: the containers before this change. The time stored is `now`: the container's stop steps may have begun
+    before the order.
     """
     if not job.stop_orders or job.stop is None or job.attempt is None or job.attempt.containers is before:
         return job
@@ -252,9 +252,7 @@ def with_changed_order(job: Job, change: Callable[[StopOrder], StopOrder]) -> Jo
     order = job.stop
     if order is None or (after := change(order)) == order:
         return job
-    return replace(
-        job, stop_orders=tuple(after if other_order is order else other_order for other_order in job.stop_orders)
-    )
+    return replace(job, stop_orders=tuple(after if each is order else each for each in job.stop_orders))
 
 
 def next_step_at(job: Job) -> datetime | None:
@@ -301,22 +299,20 @@ def of_part(attempt: Attempt, node: int | None, container: str | None) -> StopOr
     None: there was none.
     """
     stopped = [
-        other_container
-        for other_container in attempt.containers
-        if other_container.terminated_by is not None
-        and node in {None, other_container.node}
-        and container in {None, other_container.name}
+        each
+        for each in attempt.containers
+        if each.terminated_by is not None and node in {None, each.node} and container in {None, each.name}
     ]
     if not stopped or stopped[0].terminated_by is None:
         return None
     return replace(
         stopped[0].terminated_by,
         signalled_at=min(
-            (other_container.signalled_at for other_container in stopped if other_container.signalled_at is not None),
+            (each.signalled_at for each in stopped if each.signalled_at is not None),
             default=None,
         ),
         killed_at=min(
-            (other_container.killed_at for other_container in stopped if other_container.killed_at is not None),
+            (each.killed_at for each in stopped if each.killed_at is not None),
             default=None,
         ),
     )
@@ -332,7 +328,7 @@ def _steps(
 ) -> Iterator[StopStep]:
     """The steps of an order between two versions of it; `before` None: it is new.
 
-    `taken_over`: the pause whose ladder a new order takes over, else None.
+    `taken_over`: the pause whose stop steps a new order takes over, else None.
     """
     known = before or taken_over
 

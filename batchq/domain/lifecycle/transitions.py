@@ -4,7 +4,7 @@
 the table of `lifecycle.containers` instead, which says what happens to the container; `containers.follow` derives what
 that means for the attempt and for the job. An array whose children exist has a table of its own (`lifecycle.arrays`).
 
-The container engine calls `step`, saves the changed job, and only then executes the effects. A missing cell is an
+The engine's loop calls `step`, saves the changed job, and only then executes the effects. A missing cell is an
 illegal transition: `step` raises IllegalTransition with the job's recent history. The rule `ignored` marks an event
 that is legal and changes nothing. Rules change a status only through `lifecycle.status`, which allows only the edges of
 the AWS state diagram (`EDGES`).
@@ -14,7 +14,7 @@ The API has two requests that end a job:
 - CancelJob prevents new attempts. A queued job (SUBMITTED, PENDING, RUNNABLE) becomes FAILED at once. A STARTING or
   RUNNING job keeps its attempt: the order is stored in `Job.cancel`, and if the attempt fails it is not retried.
 - TerminateJob also ends the attempt. A queued job becomes FAILED at once. On a STARTING or RUNNING job it sets the stop
-  order `Job.stop`, which is a field beside the status: each container receives the signals of its ladder
+  order `Job.stop`, which is a field beside the status: each container receives the signals of its stop steps
   (`escalation`), which may begin with the job's checkpoint signal, and SIGKILL after the last of them. When the
   containers have exited the job is FAILED, whatever the exit code, and not retried.
 - TerminateJob with force (`StopForced`) sends SIGKILL at once, also to a job that is stopping.

@@ -118,17 +118,17 @@ def latest_end_if_placed(longest: timedelta | None, now: datetime) -> datetime |
 
 
 def latest_start(
-    wanted: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]
+    demands: Sequence[Amounts], free: Mapping[Dimension, int], endings: Iterable[Ending]
 ) -> datetime | None:
-    """The latest time at which one of the demands `wanted` fits, because running jobs have ended; None: not known.
+    """The latest time at which one of the demands `demands` fits, because running jobs have ended; None: not known.
 
     `free`: what is free now. `endings`: the running jobs with a known latest end.
     """
-    there = dict(free)
+    unreserved = dict(free)
     for ending in sorted(endings, key=lambda ending: ending.at):
-        for of, amount in ending.amounts.items():
-            there[of] = there.get(of, 0) + amount
-        if any(fits(each, there) for each in wanted):
+        for dimension, amount in ending.amounts.items():
+            unreserved[dimension] = unreserved.get(dimension, 0) + amount
+        if any(fits(amounts, unreserved) for amounts in demands):
             return ending.at
     return None
 

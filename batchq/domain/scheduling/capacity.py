@@ -119,7 +119,9 @@ class Cluster(Struct, frozen=True, kw_only=True):
         """The environments of `names` that exist and are ENABLED, in the same order."""
         return [name for name in names if name in self.environments and self.environments[name].state is State.ENABLED]
 
-    def able(self, names: Sequence[EnvironmentName], engines: Collection[ContainerEngineName]) -> list[EnvironmentName]:
+    def feasible(
+        self, names: Sequence[EnvironmentName], engines: Collection[ContainerEngineName]
+    ) -> list[EnvironmentName]:
         """The enabled environments on one of the container engines; no engines: all that are enabled."""
         enabled, first = self.enabled(names), self.machines.first_engine
         if not engines:
@@ -217,17 +219,17 @@ class FreeCapacity:
         known = self._refused.get(shape)
         if known is not None:
             return Insufficient(reason=known, known=True)
-        able = self._demands(job, names)
-        if not able:
+        demands = self._demands(job, names)
+        if not demands:
             return self._why_never(job, names)
-        there, kept = self._unreserved(before), self._machines.reserved(self._reservations, before)
-        for name, wanted in able.items():
-            if fits(wanted, there):
+        unreserved, kept = self._unreserved(before), self._machines.reserved(self._reservations, before)
+        for name, amounts in demands.items():
+            if fits(amounts, unreserved):
                 machines = self._machines.find(job.job_id, job.runs, name, kept)
                 if machines is not None:
-                    self._take(wanted, until, self._machines.take(job.runs, machines))
+                    self._take(amounts, until, self._machines.take(job.runs, machines))
                     return Fits(environment=name, machines=self._machines.names(machines))
-        lacking = self._machines.lacking(*next(iter(able.items())), there)
+        lacking = self._machines.lacking(*next(iter(demands.items())), unreserved)
         reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
         self._refused[shape] = reason
         return Insufficient(reason=reason)
@@ -241,15 +243,15 @@ class FreeCapacity:
         binding = self._cluster.quotas.on_millicpus(job.account)
         if not binding or not self._demands(job, names):
             return None
-        there = self._unreserved(self._reservations.before(latest_end_if_placed(job.timeout, self._now)))
-        return next((name for name in reversed(binding) if job.resources.millicpus > there[vcpus_of(name)]), None)
+        unreserved = self._unreserved(self._reservations.before(latest_end_if_placed(job.timeout, self._now)))
+        return next((name for name in reversed(binding) if job.resources.millicpus > unreserved[vcpus_of(name)]), None)
 
     def closed(self, names: Sequence[EnvironmentName]) -> bool:
         """Whether not even the smallest and shortest job could start on one of these environments now."""
         before = self._reservations.before(self._now)
-        there = self._unreserved(before)
+        unreserved = self._unreserved(before)
         enabled = self._cluster.enabled(names)
-        if there[MEMORY] <= 0 or all(there[vcpus(name)] <= 0 for name in enabled):
+        if unreserved[MEMORY] <= 0 or all(unreserved[vcpus(name)] <= 0 for name in enabled):
             return True
         return self._machines.is_full(enabled, self._machines.reserved(self._reservations, before))
 
@@ -268,58 +270,62 @@ class FreeCapacity:
         """The job's demand on each enabled environment that could hold it if nothing else ran."""
         if job.requirements:
             self._count(need.resource for need in job.requirements)
-        wanted = {name: self._demand(job, name) for name in self._cluster.able(names, job.engines)}
+        demands = {name: self._demand(job, name) for name in self._cluster.feasible(names, job.engines)}
         return {
             name: amounts
-            for name, amounts in wanted.items()
+            for name, amounts in demands.items()
             if fits(amounts, self._total) and self._cluster.machines.could_hold(job.runs, name)
         }
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
-        wanted = demand(job.resources, job.requirements, environment)
+        amounts = demand(job.resources, job.requirements, environment)
         if self._cluster.quotas.millicpus and job.resources.millicpus > 0:
-            wanted |= {
+            amounts |= {
                 vcpus_of(name): job.resources.millicpus for name in self._cluster.quotas.on_millicpus(job.account)
             }
-        return wanted
+        return amounts
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:
         """Add these consumable resources to the dimensions that this object counts."""
         for resource in resources:
-            of, stock = units(resource), self._cluster.stocks.get(resource)
-            if stock is not None and of not in self._total:
-                self._total[of] = self._free[of] = stock.amount
+            dimension, stock = units(resource), self._cluster.stocks.get(resource)
+            if stock is not None and dimension not in self._total:
+                self._total[dimension] = self._free[dimension] = stock.amount
                 if not stock.returns:
-                    self._consumed.add(of)
+                    self._consumed.add(dimension)
 
     def _unreserved(self, before: int) -> Mapping[Dimension, int]:
         """What is free beside the first `before` reservations; `before` is a result of `Reservations.before`."""
         kept = self._reservations.reserved_for(before)
-        return {of: amount - kept.get(of, 0) for of, amount in self._free.items()} if kept else self._free
+        return (
+            {dimension: amount - kept.get(dimension, 0) for dimension, amount in self._free.items()}
+            if kept
+            else self._free
+        )
 
-    def _reserve(self, job: Candidate, able: Mapping[EnvironmentName, Amounts]) -> None:
+    def _reserve(self, job: Candidate, demands: Mapping[EnvironmentName, Amounts]) -> None:
         """Reserve on every environment that could hold the job: which of them has room first is not known."""
-        if not able:
+        if not demands:
             return
-        there = self._unreserved(self._reservations.before(None))
+        unreserved = self._unreserved(self._reservations.before(None))
         endings = [*self._known_endings, *self._endings]
-        waiting = Waiting(job_id=job.job_id, runs=job.runs, able=able, there=there, endings=endings)
+        waiting = Waiting(job_id=job.job_id, runs=job.runs, demands=demands, unreserved=unreserved, endings=endings)
         starts, rooms = self._machines.plan(waiting, self._reservations)
         known = (starts, self._promised.get(job.job_id))
         promise = min((moment for moment in known if moment is not None), default=None)
         if promise is not None:
             self.promises[job.job_id] = promise
         environments = self._cluster.environments
-        each = [self._machines.beside(environments[name], wanted) for name, wanted in able.items()]
-        amounts = {of: amount for wanted in each for of, amount in wanted.items()}
+        parts = [self._machines.beside(environments[name], amounts) for name, amounts in demands.items()]
+        amounts = {dimension: amount for part in parts for dimension, amount in part.items()}
         limits = {vcpus_of(name) for name in self._cluster.quotas.on_millicpus(job.account)}
-        reserved = {of: amounts.pop(of) for of in (limits | self._consumed) & amounts.keys()}
+        reserved = {dimension: amounts.pop(dimension) for dimension in (limits | self._consumed) & amounts.keys()}
         self._refused.clear()  # its keys contain a number of reservations, which now stands for others
         self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved, rooms=rooms))
 
     def _why_never(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
         """Why no environment can hold the job. If none is enabled, that is not known and the job waits."""
-        enabled = self._cluster.able(names, job.engines)
+        enabled = self._cluster.feasible(names, job.engines)
         if not enabled:
             return self._without_environment(job, names)
         for need in job.requirements:
@@ -331,17 +337,22 @@ class FreeCapacity:
         most = max(self._cluster.environments[name].max_millicpus for name in enabled)
         if job.resources.millicpus > most:
             return Unschedulable(reason=status_reasons.too_many_vcpus(job.resources.millicpus, most))
-        wanted = self._demand(job, enabled[0])
-        wanting = {of: (wanted[of], self._total.get(of, 0)) for of in shortfalls(wanted, self._total)}
+        amounts = self._demand(job, enabled[0])
+        excess = {
+            dimension: (amounts[dimension], self._total.get(dimension, 0))
+            for dimension in shortfalls(amounts, self._total)
+        }
         for need in job.requirements:
-            if (of := units(need.resource)) in wanting:
-                return Unschedulable(reason=status_reasons.too_many_units(need.resource, *wanting[of]))
+            if (dimension := units(need.resource)) in excess:
+                return Unschedulable(reason=status_reasons.too_many_units(need.resource, *excess[dimension]))
         selected = self._cluster.machines.selected(enabled)
         if not selected or not self._machines.is_one:
             return Unschedulable(reason=never_fits_reason(job.runs, selected))
         hosts = {MEMORY: "MiB of memory", GPUS: "GPUs"}
         return Unschedulable(
-            reason=status_reasons.too_large((hosts[of], *wanting[of]) for of in hosts if of in wanting)
+            reason=status_reasons.too_large(
+                (hosts[dimension], *excess[dimension]) for dimension in hosts if dimension in excess
+            )
         )
 
     def _without_environment(self, job: Candidate, names: Sequence[EnvironmentName]) -> Insufficient | Unschedulable:
@@ -350,22 +361,22 @@ class FreeCapacity:
             return Unschedulable(reason=never_fits_reason(job.runs, ()))
         return Insufficient(reason=status_reasons.NO_ENVIRONMENT)
 
-    def _take(self, wanted: Amounts, until: datetime | None, rooms: Rooms) -> None:
+    def _take(self, amounts: Amounts, until: datetime | None, rooms: Rooms) -> None:
         """Use the resources until `until`; None: the end is not known. `rooms`: what is returned on machines.
 
         Units that are not returned also reduce the total capacity.
         """
-        returning = self._returning(wanted)
-        for of in wanted.keys() - returning.keys():
+        returning = self._returning(amounts)
+        for dimension in amounts.keys() - returning.keys():
             self._refused.clear()
-            self._free[of] -= wanted[of]
-            self._total[of] -= wanted[of]
+            self._free[dimension] -= amounts[dimension]
+            self._total[dimension] -= amounts[dimension]
         self._add_ending(returning, until=until, rooms=rooms)
 
     def _add_ending(self, amounts: Amounts, *, until: datetime | None, rooms: Rooms = ()) -> None:
-        for of, amount in amounts.items():
-            if of in self._free:  # a deleted environment's last jobs may still run
-                self._free[of] -= amount
+        for dimension, amount in amounts.items():
+            if dimension in self._free:  # a deleted environment's last jobs may still run
+                self._free[dimension] -= amount
         if until is not None:
             self._endings.append(Ending(at=until, amounts=amounts, rooms=rooms))
 
@@ -376,9 +387,9 @@ class FreeCapacity:
         for job in self._usage.timed():
             at = latest_end(job, self._now)
             if at is not None and job.attempt is not None:
-                wanted = self._demand(candidate_of_job(job), EnvironmentName(job.attempt.environment))
-                endings.append(Ending(at=at, amounts=self._returning(wanted), rooms=self._machines.held_by(job)))
+                amounts = self._demand(candidate_of_job(job), EnvironmentName(job.attempt.environment))
+                endings.append(Ending(at=at, amounts=self._returning(amounts), rooms=self._machines.held_by(job)))
         return endings
 
-    def _returning(self, wanted: Amounts) -> Amounts:
-        return {of: amount for of, amount in wanted.items() if of not in self._consumed}
+    def _returning(self, amounts: Amounts) -> Amounts:
+        return {dimension: amount for dimension, amount in amounts.items() if dimension not in self._consumed}

@@ -118,7 +118,7 @@ def max_usable_millicpus(policy: SchedulingPolicy, *, active: int, max_millicpus
 class SharePicker:
     """The dispatch order of the shares of a queue: `next` is the share whose job is considered next.
 
-    After each job the caller calls `took`, or `drop` if the share has no more waiting jobs.
+    The caller calls `charge` after each job, and `drop` when the share has no more waiting jobs.
     """
 
     def __init__(self, *, uses: Mapping[str, ShareUse], policy: SchedulingPolicy | None, now: datetime) -> None:

@@ -39,10 +39,10 @@ class Waiting(Struct, frozen=True, kw_only=True):
 
     job_id: JobId
     runs: tuple[NodeRun, ...]
-    #: What it requests in each environment that could hold it.
-    able: Mapping[EnvironmentName, Amounts]
+    #: What the job requests in each environment that could hold it.
+    demands: Mapping[EnvironmentName, Amounts]
     #: What is free beside all reservations, without machines.
-    there: Mapping[Dimension, int]
+    unreserved: Mapping[Dimension, int]
     #: The running jobs with a known latest end.
     endings: Sequence[Ending]
 
@@ -77,12 +77,12 @@ class FreeMachines:
         memory_mib, gpus = self._rooms.free_memory_and_gpus()
         return {MEMORY: memory_mib, GPUS: gpus}
 
-    def lacking(self, environment: EnvironmentName, wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
-        """The dimensions in which the open machines of the environment together, and `there`, have too little."""
+    def lacking(self, environment: EnvironmentName, demand: Amounts, unreserved: Amounts) -> tuple[Dimension, ...]:
+        """The dimensions in which the open machines of the environment together, and `unreserved`, have too little."""
         if self._rooms is None:
-            return shortfalls(wanted, there)
+            return shortfalls(demand, unreserved)
         memory_mib, gpus = self._rooms.free_memory_and_gpus(environment)
-        return shortfalls(wanted, {**there, MEMORY: memory_mib, GPUS: gpus})
+        return shortfalls(demand, {**unreserved, MEMORY: memory_mib, GPUS: gpus})
 
     def find(
         self, job_id: JobId, runs: Sequence[NodeRun], environment: EnvironmentName, kept: Kept
@@ -129,24 +129,24 @@ class FreeMachines:
     def plan(self, job: Waiting, reservations: Reservations) -> tuple[datetime | None, Kept]:
         """The latest start of the job, None if it is not known, and what is reserved for it on machines."""
         if self._rooms is None:
-            return latest_start(list(job.able.values()), job.there, job.endings), NO_RESERVATIONS
+            return latest_start(list(job.demands.values()), job.unreserved, job.endings), NO_RESERVATIONS
         demand = Demand(
             runs=job.runs,
-            amounts={name: without_machines(wanted) for name, wanted in job.able.items()},
+            amounts={name: without_machines(amounts) for name, amounts in job.demands.items()},
             free=self._rooms,
             kept=self.reserved(reservations, reservations.before(None)),
-            there=job.there,
+            unreserved_amounts=job.unreserved,
         )
         plan = plan_machines(demand, job.endings, self._known(job.job_id))
         self._kept.clear()  # a reservation follows
         self.plans[job.job_id] = self._machines.names(plan.machines)
         return plan.starts, reserved_rooms(job.runs, plan.machines)
 
-    def beside(self, environment: ComputeEnvironment, wanted: Amounts) -> Amounts:
+    def beside(self, environment: ComputeEnvironment, demand: Amounts) -> Amounts:
         """What is reserved of the demand beside machines. Machines may limit the vCPUs of the environment already."""
         if self._rooms is None:
-            return wanted
-        amounts = without_machines(wanted)
+            return demand
+        amounts = without_machines(demand)
         if self._machines.millicpus(environment.name) <= environment.max_millicpus:
             amounts.pop(vcpus(environment.name), None)
         return amounts
@@ -165,9 +165,9 @@ class FreeMachines:
         return self._kept[before]
 
 
-def without_machines(wanted: Amounts) -> dict[Dimension, int]:
+def without_machines(demand: Amounts) -> dict[Dimension, int]:
     """The demand without the dimensions that machines have."""
-    return {of: amount for of, amount in wanted.items() if of not in OF_MACHINES}
+    return {dimension: amount for dimension, amount in demand.items() if dimension not in OF_MACHINES}
 
 
 def never_fits_reason(runs: Iterable[NodeRun], machines: Collection[Machine]) -> str:

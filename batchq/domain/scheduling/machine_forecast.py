@@ -54,7 +54,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     #: What is reserved on machines for other jobs.
     kept: Kept
     #: What is free in the other dimensions, beside what is reserved for other jobs.
-    there: Mapping[Dimension, int]
+    unreserved_amounts: Mapping[Dimension, int]
 
     @property
     def is_single(self) -> bool:
@@ -85,7 +85,7 @@ def free_for_gang(
     runs: Sequence[NodeRun], environment: EnvironmentName, free: FreeRooms, kept: Kept
 ) -> tuple[int, ...] | None:
     """Machines with room for all nodes of a gang now, by another search than `FreeRooms.find`; None: not found."""
-    demand = Demand(runs=runs, amounts={environment: {}}, free=free, kept=kept, there={})
+    demand = Demand(runs=runs, amounts={environment: {}}, free=free, kept=kept, unreserved_amounts={})
     found = _gang_of_pools(demand, free.machines.pools(environment))
     return found[1] if found is not None and found[0] == 0 else None
 
@@ -93,25 +93,25 @@ def free_for_gang(
 def reserved_rooms(runs: Sequence[NodeRun], machines: Sequence[int]) -> dict[int, Room]:
     """What the nodes need on each of their machines. `machines`: empty if no open machine could hold the job."""
     rooms: dict[int, Room] = {}
-    wanted = (room_of(run.resources) for run in runs for _ in range(run.count))
-    for index, room in zip(machines, wanted, strict=False):
+    nodes = (room_of(run.resources) for run in runs for _ in range(run.count))
+    for index, room in zip(machines, nodes, strict=False):
         rooms[index] = plus(rooms.get(index, NOTHING), room)
     return rooms
 
 
 def _first_single(demand: Demand, endings: Sequence[Ending]) -> MachinePlan | None:
     """The first machine that has room for a job of one node, because jobs have ended; None: not known."""
-    wanted, free = room_of(demand.runs[0].resources), demand.free
+    node_room, free = room_of(demand.runs[0].resources), demand.free
     pools = {name: free.machines.pools(name) for name in demand.amounts}
     now = {name: free.find(demand.runs, name, demand.kept) for name in demand.amounts}
     machine_of = {name: machines[0] for name, machines in now.items() if machines is not None}
     rooms: dict[int, Room] = {}
-    left = dict(demand.there)
+    left = dict(demand.unreserved_amounts)
     for ending in endings:
         add_amounts(left, ending.amounts)
         for index, room in ending.rooms:
             rooms[index] = plus(rooms.get(index) or demand.unreserved(index), room)
-            if len(machine_of) < len(pools) and free.is_open(index) and covers(rooms[index], wanted):
+            if len(machine_of) < len(pools) and free.is_open(index) and covers(rooms[index], node_room):
                 holding = [name for name, ranges in pools.items() if any(index in pool for pool in ranges)]
                 machine_of = dict.fromkeys(holding, index) | machine_of
         for name, index in machine_of.items():
@@ -127,7 +127,7 @@ def _first_gang(demand: Demand, endings: Sequence[Ending]) -> MachinePlan | None
     """
 
     def after(count: int) -> tuple[int, ...] | None:
-        left, rooms = dict(demand.there), demand.free.copy()
+        left, rooms = dict(demand.unreserved_amounts), demand.free.copy()
         for ending in endings[:count]:
             add_amounts(left, ending.amounts)
             for index, room in ending.rooms:
@@ -159,8 +159,8 @@ def _least_lacking(demand: Demand) -> tuple[int, ...]:
 
 def _single_of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[int, ...]] | None:
     """As `_gang_of_pools`, for a job of one node."""
-    wanted = room_of(demand.runs[0].resources)
-    best = [found for pool in pools if (found := demand.free.least_lacking(wanted, pool, demand.kept)) is not None]
+    node_room = room_of(demand.runs[0].resources)
+    best = [found for pool in pools if (found := demand.free.least_lacking(node_room, pool, demand.kept)) is not None]
     lack, index = min(best, default=(0, -1))
     return None if index < 0 else (lack, (index,))
 
@@ -172,19 +172,19 @@ def _gang_of_pools(demand: Demand, pools: Sequence[range]) -> tuple[int, tuple[i
     eligible = [index for pool in pools for index in pool if free.is_open(index)]
     chosen = [0] * sum(run.count for run in demand.runs)
     for first, run in largest_first(demand.runs):
-        wanted = room_of(run.resources)
+        node_room = room_of(run.resources)
         rooms = ((index, minus(free.room(index), taken.get(index, NOTHING))) for index in eligible)
-        heap = [(lack_of(room, wanted), index) for index, room in rooms if covers(capacity[index], wanted)]
+        heap = [(lack_of(room, node_room), index) for index, room in rooms if covers(capacity[index], node_room)]
         heapify(heap)
         for node in range(first, first + run.count):
             if not heap:
                 return None
             lack, index = heap[0]
             chosen[node], total = index, total + lack
-            taken[index] = plus(taken.get(index, NOTHING), wanted)
-            capacity[index] = minus(capacity[index], wanted)
-            if covers(capacity[index], wanted):
-                heapreplace(heap, (lack_of(minus(free.room(index), taken[index]), wanted), index))
+            taken[index] = plus(taken.get(index, NOTHING), node_room)
+            capacity[index] = minus(capacity[index], node_room)
+            if covers(capacity[index], node_room):
+                heapreplace(heap, (lack_of(minus(free.room(index), taken[index]), node_room), index))
             else:
                 heappop(heap)
     return total, tuple(chosen)

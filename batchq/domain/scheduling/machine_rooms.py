@@ -48,22 +48,22 @@ def minus(first: Room, second: Room) -> Room:
     return first[0] - second[0], first[1] - second[1], first[2] - second[2], first[3] - second[3]
 
 
-def covers(free: Room, wanted: Room) -> bool:
+def covers(free: Room, demand: Room) -> bool:
     """Whether `free` is enough. A dimension that is not requested need not be free."""
-    return not any(amount > 0 and amount > there for amount, there in zip(wanted, free, strict=True))
+    return not any(amount > 0 and amount > available for amount, available in zip(demand, free, strict=True))
 
 
-def times_in(free: Room, wanted: Room) -> int:
-    """How many times `wanted` fits."""
-    return max(0, min(there // amount for amount, there in zip(wanted, free, strict=True) if amount > 0))
+def times_in(free: Room, demand: Room) -> int:
+    """How many times `demand` fits."""
+    return max(0, min(available // amount for amount, available in zip(demand, free, strict=True) if amount > 0))
 
 
-def lack_of(free: Room, wanted: Room) -> int:
+def lack_of(free: Room, demand: Room) -> int:
     """How much is not free of what a node requests, as the sum of its parts in all dimensions."""
     return sum(
-        (amount - there) * WHOLE // amount
-        for amount, there in zip(wanted, free, strict=True)
-        if amount > 0 and there < amount
+        (amount - available) * WHOLE // amount
+        for amount, available in zip(demand, free, strict=True)
+        if amount > 0 and available < amount
     )
 
 
@@ -225,21 +225,21 @@ class FreeRooms:
         chosen = [0] * sum(run.count for run in runs)
         for first, run in largest_first(runs):
             placed = first
-            wanted = room_of(run.resources)
-            for index, count in self._share_out(wanted, run.count, pools, taken):
+            demand = room_of(run.resources)
+            for index, count in self._share_out(demand, run.count, pools, taken):
                 chosen[placed : placed + count] = [index] * count
                 placed += count
             if placed < first + run.count:
                 return None
         return tuple(chosen)
 
-    def least_lacking(self, wanted: Room, pool: range, kept: Kept) -> tuple[int, int] | None:
+    def least_lacking(self, demand: Room, pool: range, kept: Kept) -> tuple[int, int] | None:
         """The least that an open machine of the pool lacks for one node, and the machine; None: it is too small.
 
         Written for speed: it visits all machines whenever another job becomes the first of its queue.
         """
         cpus, memory, gpus, nodes = self._amounts
-        millicpus, mib, devices, _ = wanted
+        millicpus, mib, devices, _ = demand
         capacity = self.machines.capacity
         least, best = -_CLOSED, -1
         for index in pool:
@@ -252,19 +252,19 @@ class FreeRooms:
             if devices and gpus[node] < devices:
                 lack += (devices - gpus[node]) * WHOLE // devices
             if lack < least and index in kept:
-                lack = lack_of(minus(self.room(index), kept[index]), wanted)
-            if lack < least and covers(capacity[index], wanted) and self.is_open(index):
+                lack = lack_of(minus(self.room(index), kept[index]), demand)
+            if lack < least and covers(capacity[index], demand) and self.is_open(index):
                 least, best = lack, index
         return None if best < 0 else (least, best)
 
-    def holds(self, wanted: Mapping[int, Room], environment: EnvironmentName, kept: Kept) -> bool:
+    def holds(self, demand: Mapping[int, Room], environment: EnvironmentName, kept: Kept) -> bool:
         """Whether each of these machines runs jobs of the environment and has the room."""
         pools = self.machines.pools(environment)
         return all(
             any(index in pool for pool in pools)
             and self.is_open(index)
             and covers(minus(self.room(index), kept.get(index, NOTHING)), room)
-            for index, room in wanted.items()
+            for index, room in demand.items()
         )
 
     def has_room(self, environments: Iterable[EnvironmentName], kept: Kept) -> bool:
@@ -272,39 +272,39 @@ class FreeRooms:
         return any(self._first(SMALLEST, self.machines.pools(name), kept) is not None for name in environments)
 
     def _share_out(
-        self, wanted: Room, count: int, pools: Iterable[range], taken: dict[int, Room]
+        self, demand: Room, count: int, pools: Iterable[range], taken: dict[int, Room]
     ) -> Iterator[tuple[int, int]]:
         """Machines for `count` equal nodes, and how many each gets; fewer if not all fit. Adds them to `taken`."""
         for pool in pools:
-            index = self._first_in(wanted, pool, taken)
+            index = self._first_in(demand, pool, taken)
             while index is not None and count > 0:
-                most = times_in(minus(self.room(index), taken.get(index, NOTHING)), wanted)
+                most = times_in(minus(self.room(index), taken.get(index, NOTHING)), demand)
                 many = min(count, most)
-                taken[index] = plus(taken.get(index, NOTHING), _times(wanted, many))
+                taken[index] = plus(taken.get(index, NOTHING), _times(demand, many))
                 yield index, many
                 count -= many
-                index = self._first_in(wanted, range(index + 1, pool.stop), taken)
+                index = self._first_in(demand, range(index + 1, pool.stop), taken)
 
-    def _first(self, wanted: Room, pools: Iterable[range], kept: Kept) -> int | None:
+    def _first(self, demand: Room, pools: Iterable[range], kept: Kept) -> int | None:
         """The first machine of the pools that has room beside what is kept free."""
         for pool in pools:
-            index = self._first_in(wanted, pool, kept)
+            index = self._first_in(demand, pool, kept)
             if index is not None:
                 return index
         return None
 
-    def _first_in(self, wanted: Room, pool: range, kept: Kept) -> int | None:
-        index = self._next(wanted, pool.start) if pool else None
+    def _first_in(self, demand: Room, pool: range, kept: Kept) -> int | None:
+        index = self._next(demand, pool.start) if pool else None
         while index is not None and index < pool.stop:
-            if index not in kept or covers(minus(self.room(index), kept[index]), wanted):
+            if index not in kept or covers(minus(self.room(index), kept[index]), demand):
                 return index
-            index = self._next(wanted, index + 1) if index + 1 < pool.stop else None
+            index = self._next(demand, index + 1) if index + 1 < pool.stop else None
         return None
 
-    def _next(self, wanted: Room, start: int) -> int | None:
+    def _next(self, demand: Room, start: int) -> int | None:
         """The first machine from `start` on that has room. A walk through the tree, from left to right."""
         cpus, memory, gpus, nodes = self._amounts
-        millicpus, mib, devices, count = wanted
+        millicpus, mib, devices, count = demand
         size = self._size
         node = size + start
         while True:

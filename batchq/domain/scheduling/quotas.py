@@ -93,13 +93,13 @@ def created_jobs(array_size: int | None) -> int:
     return 1 if array_size is None else array_size
 
 
-def quota_exceeded(account: Account, *, there: int, more: int) -> str | None:
-    """Why `more` jobs may not be submitted to an account with `there` queued jobs; None if they may."""
+def quota_exceeded(account: Account, *, queued: int, more: int) -> str | None:
+    """Why `more` jobs may not be submitted to an account with `queued` queued jobs; None if they may."""
     most = account.limits.queued
-    if most is None or there + more <= most:
+    if most is None or queued + more <= most:
         return None
     jobs = "job" if more == 1 else "jobs"
     return (
         f"Account {account.name} and the accounts below it may have {most} queued jobs together: "
-        f"they have {there}, and {more} more {jobs} cannot be accepted."
+        f"they have {queued}, and {more} more {jobs} cannot be accepted."
     )

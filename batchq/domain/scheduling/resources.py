@@ -47,27 +47,27 @@ def demand(
     resources: Resources, needs: Iterable[ConsumableRequirement], environment: EnvironmentName
 ) -> dict[Dimension, int]:
     """What a job uses in each dimension on this environment, without dimensions that it does not use."""
-    wanted = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
+    amounts = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
     for need in needs:
-        of = units(need.resource)
-        wanted[of] = wanted.get(of, 0) + need.quantity
-    return {of: amount for of, amount in wanted.items() if amount > 0}
+        dimension = units(need.resource)
+        amounts[dimension] = amounts.get(dimension, 0) + need.quantity
+    return {dimension: amount for dimension, amount in amounts.items() if amount > 0}
 
 
-def fits(wanted: Amounts, there: Amounts) -> bool:
-    """Whether `there` has enough in each dimension of `wanted`; a dimension that `there` lacks counts as 0."""
-    return not [of for of, amount in wanted.items() if amount > there.get(of, 0)]
+def fits(amounts: Amounts, free: Amounts) -> bool:
+    """Whether `free` has enough in each dimension of `amounts`; a dimension that `free` lacks counts as 0."""
+    return not [dimension for dimension, amount in amounts.items() if amount > free.get(dimension, 0)]
 
 
-def shortfalls(wanted: Amounts, there: Amounts) -> tuple[Dimension, ...]:
-    """The dimensions in which `there` has less than `wanted`."""
-    return tuple([of for of, amount in wanted.items() if amount > there.get(of, 0)])
+def shortfalls(amounts: Amounts, free: Amounts) -> tuple[Dimension, ...]:
+    """The dimensions in which `free` has less than `amounts`."""
+    return tuple([dimension for dimension, amount in amounts.items() if amount > free.get(dimension, 0)])
 
 
 def add_amounts(to: dict[Dimension, int], amounts: Amounts) -> None:
     """Add `amounts` to the sums in place."""
-    for of, amount in amounts.items():
-        to[of] = to.get(of, 0) + amount
+    for dimension, amount in amounts.items():
+        to[dimension] = to.get(dimension, 0) + amount
 
 
 class Stock(Struct, frozen=True, kw_only=True):
@@ -141,8 +141,8 @@ class Held(Struct, frozen=True, kw_only=True):
     def _count(self, job: Job, sign: int) -> None:
         assert job.attempt is not None, f"{job.id} is active and has no attempt"
         held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
-        for of, amount in held.items():
-            _count(self.sums, of, sign * amount)
+        for dimension, amount in held.items():
+            _count(self.sums, dimension, sign * amount)
         _count(self.accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
         for need in job.spec.needs:
             _count(self.needed, need.resource, sign)
@@ -281,10 +281,10 @@ def _take(free: FreeRooms, rooms: Mapping[MachineName, Room]) -> None:
 T = TypeVar("T")
 
 
-def _count(sums: dict[T, int], of: T, by: int) -> None:
+def _count(sums: dict[T, int], key: T, by: int) -> None:
     """Add to a sum, and remove it at zero."""
-    left = sums.get(of, 0) + by
+    left = sums.get(key, 0) + by
     if left:
-        sums[of] = left
+        sums[key] = left
     else:
-        sums.pop(of, None)
+        sums.pop(key, None)

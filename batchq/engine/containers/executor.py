@@ -52,9 +52,9 @@ class ContainerOps(Struct, kw_only=True):
     start: Start | None = None
     #: Whether the outcome of the start was posted.
     start_reported: bool = False
-    #: The step of the stop ladder that was requested last; None: none, or the container is cleaned up.
+    #: The stop step that was requested last; None: none, or the container is cleaned up.
     last_step: int | None = None
-    #: The steps of the stop ladder whose signals were delivered.
+    #: The stop steps whose signals were delivered.
     delivered_steps: set[int] = field(default_factory=set)
     #: Whether SIGKILL was requested: no other signal is sent any more.
     is_killed: bool = False
@@ -273,9 +273,9 @@ class Executor:
     async def _may_send(self, stop: do.StopContainer, ops: ContainerOps, unanswered_at: datetime | None) -> bool:
         """Save that a checkpoint signal is sent, before it is; other signals are sent at once. Raises Unavailable.
 
-        Before any signal the checkpoints are recorded that exist before the request for a final one. False: it is not
-        sent now, because it may be delivered already, or the ladder has changed. `unanswered_at`: when the last call
-        ended without an answer; None: no call did.
+        Before any signal the checkpoints are recorded that exist before the request for a final one. False: the
+        signal is not sent now, because it may be delivered already, or because the stop steps have changed.
+        `unanswered_at`: when the last call ended without an answer; None: no call did.
         """
         tag, job = stop.tag, self._saved_job(stop.tag.job_id)
         if job is None or job.attempt is None or job.attempt.number != tag.attempt:

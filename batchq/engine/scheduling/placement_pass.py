@@ -8,6 +8,7 @@ passed over, in every queue.
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -177,7 +178,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
             queue for queue in self.catalog.queues.values() if not queue.drained and queue.name not in closed
         )
         by_priority = sorted(open_queues, key=lambda queue: (-queue.priority, queue.name))
-        for _, queues in groupby(by_priority, key=lambda other_queue: other_queue.priority):
+        for _, queues in groupby(by_priority, key=attrgetter("priority")):
             if not self.must_end:
                 heads |= await self.place_from(tuple(queues))
         return heads

@@ -51,7 +51,7 @@ async def rows(path: Path, number: int) -> float:
         began = time.perf_counter()
         for first in range(0, number, ROWS_A_COMMIT):
             await connection.execute("BEGIN IMMEDIATE")
-            some = [(ord_, ROW) for ord_ in range(first, first + ROWS_A_COMMIT)]
+            some = [(sequence, ROW) for sequence in range(first, first + ROWS_A_COMMIT)]
             await connection.executemany("INSERT INTO kept VALUES (?, ?)", some)
             await connection.execute("COMMIT")
         return number / (time.perf_counter() - began)
