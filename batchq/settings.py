@@ -221,12 +221,12 @@ class Settings(BaseModel):
         str | None,
         _described(
             "OCI runtime of compute environments without the tag `batchq:container-runtime`",
-            "the engine's",
+            "the container engine's",
             pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
         ),
     ] = None
     engine_socket: Annotated[
-        bool, _described("let jobs mount the engine's socket, which makes them root on this machine")
+        bool, _described("let jobs mount the container engine's socket, which makes them root on this machine")
     ] = False
     exec_sessions: Annotated[
         int, _described("sessions of `batchq exec` at the same time; 0: commands in containers are refused", ge=0)

@@ -257,7 +257,7 @@ def _volume(given: Volume) -> str:
 
 
 def _source(given: Volume) -> str | None:
-    """The host path; None without one. AWS: the engine then assigns a path, and its data is not kept."""
+    """The host path; None without one. AWS: the container engine then assigns a path, and its data is not kept."""
     path = given.host.sourcePath if given.host else None
     return validation.path(path, "sourcePath") if path else None
 

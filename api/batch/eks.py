@@ -348,7 +348,7 @@ def _end(job: Job, run: Attempt) -> dict[str, object]:
 
 
 def _node(job: Job, run: Attempt) -> dict[str, str]:
-    """The names of the pod and of its machine; empty on an engine without pods and with one machine."""
+    """The names of the pod and of its machine; empty on a container engine without pods and with one machine."""
     own = next((container for container in run.containers if container.key == leading_key(job)), None)
     names = {} if own is None else {"podName": own.pod, "nodeName": own.machine}
     return {member: name for member, name in names.items() if name is not None}

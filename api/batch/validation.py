@@ -105,7 +105,7 @@ def job_status(text: str) -> Status:
 
 
 def path(text: str, what: str) -> str:
-    """Return an absolute path. Raises Invalid also for a colon, which separates paths where the engine expects two."""
+    """Return an absolute path. Raises Invalid also for a colon: the container engine separates two paths by it."""
     if not text.startswith("/") or ":" in text:
         raise Invalid(f"{what} must be an absolute path without colons.")
     return text

@@ -334,6 +334,6 @@ def _clock(at: datetime) -> str:
 
 
 def _duration(length: timedelta) -> str:
-    """As `+1:02:03.456`. A line may be a moment older than the start that the engine reports."""
+    """As `+1:02:03.456`. A line may be a moment older than the start that the container engine reports."""
     minutes, rest = divmod(max(0, length // timedelta(milliseconds=1)), 60_000)
     return f"+{minutes // 60}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"

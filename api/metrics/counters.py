@@ -1,4 +1,4 @@
-"""Metrics that are counted as they happen: of jobs, attempts, the engine and HTTP requests."""
+"""Metrics that are counted as they happen: of jobs, attempts, the container engine and HTTP requests."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime

@@ -109,7 +109,7 @@ async def get_job_history(parts: Parts, call: Call[None]) -> JobHistoryResponse:
 async def force_fail(parts: Parts, call: Call[ForceFailRequest]) -> ForceFailResponse:
     """Ends a job as FAILED whose container does not end.
 
-    The last resort: its resources are free at once, and its containers are removed when the engine can.
+    The last resort: its resources are free at once, and its containers are removed when the container engine can.
     """
     job = await parts.jobs.force_fail(call.job_id, call.input.reason, caller=call.caller)
     return ForceFailResponse(job_id=job.id, status=job.status, status_reason=job.status_reason)

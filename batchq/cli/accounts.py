@@ -41,7 +41,7 @@ _CONTAINER_POLICY: Final[Flags] = {
         "--engine-socket",
         yes_or_no,
         "YES|NO",
-        "whether containers may mount the engine's socket: such a container is root on the machine",
+        "whether containers may mount the container engine's socket: such a container is root on the machine",
     ),
     "root": ("--root-user", yes_or_no, "YES|NO", "whether containers may run as root (yes; with --volumes: no)"),
     "execAllowed": ("--exec", yes_or_no, "YES|NO", "whether users may run commands in running containers (yes)"),

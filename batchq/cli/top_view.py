@@ -149,7 +149,7 @@ class TopState:
 
 
 def summary_lines(snapshot: TopSnapshot, present: datetime) -> list[str]:
-    """The lines above the table: the engine, queues, capacity, machines, failures, activity, groups. Unescaped."""
+    """The lines above the table: container engine, queues, capacity, machines, failures, activity and groups."""
     overview = snapshot.overview
     return [
         f"{overview.engine.sentence}  {overview.user} ({overview.role.lower()})",

@@ -27,7 +27,7 @@ ENGINE, STORE, DISK, CLOCK = "engine", "store", "disk", "clock"
 MIN_PODMAN = (5, 0)
 SLOWER_RUNTIME, FASTER_RUNTIME = "runc", "crun"
 MIN_ENGINE_API = (1, 41)  # the API of Docker 20.10
-ENGINE_DISK_WARNING, ENGINE_DISK_PROBLEM = 2 * 2**30, 256 * 2**20  # bytes free on the engine's disk
+ENGINE_DISK_WARNING, ENGINE_DISK_PROBLEM = 2 * 2**30, 256 * 2**20  # bytes free on the container engine's disk
 UNAVAILABLE = {
     RuntimeFault.ABSENT: (
         "{0} does not exist",
@@ -39,12 +39,12 @@ UNAVAILABLE = {
     ),
     RuntimeFault.NOT_LISTENING: ("no process listens at {0}", "Start Docker (systemctl start docker)."),
     RuntimeFault.NOT_RESPONDING: (
-        "the engine at {0} accepts connections, but does not respond",
+        "the container engine at {0} accepts connections, but does not respond",
         "See its log; restart it (systemctl restart docker).",
     ),
     RuntimeFault.NOT_AN_ENGINE: (
         "the response of {0} is not that of a supported container engine",
-        "Check DOCKER_HOST and the engine's log, or the kubeconfig and its user.",
+        "Check DOCKER_HOST and the container engine's log, or the kubeconfig and its user.",
     ),
     RuntimeFault.NOT_CONFIGURED: ("{0} does not lead to a cluster", "Correct the setting kubernetes."),
 }
@@ -98,7 +98,7 @@ def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findi
 
 
 def clock_findings(facts: Facts) -> Findings:
-    """Compare the machine's clock with the engine's, the server's and the newest job's time."""
+    """Compare the machine's clock with the container engine's, the server's and the newest job's time."""
     found = [*_engine_clock(facts), *_server_clock(facts), *_newest_job(facts)]
     yield from found or [ok(CLOCK, f"all clocks agree: {_utc(facts.now)}")]
 
@@ -296,7 +296,10 @@ def _engine_clock(facts: Facts) -> Findings:
         offset = None if isinstance(engine, UnavailableRuntime) else engine.clock_offset
         if offset is not None and abs(offset) > MAX_CLOCK_DIFFERENCE.total_seconds():
             difference = _difference(timedelta(seconds=offset))
-            message = f"the engine's clock is {difference} this machine's: times of jobs on {engine.address} are wrong"
+            message = (
+                f"the container engine's clock is {difference} this machine's: "
+                f"times of jobs on {engine.address} are wrong"
+            )
             yield warning(CLOCK, message, "Synchronize both clocks by NTP.")
 
 

@@ -28,7 +28,7 @@ class RuntimeFault(StrEnum):
     NOT_RESPONDING = "NOT_RESPONDING"
     #: The answer is not that of a container engine.
     NOT_AN_ENGINE = "NOT_AN_ENGINE"
-    #: The settings do not lead to an engine: a kubeconfig that cannot be used.
+    #: The settings do not lead to a container engine: a kubeconfig that cannot be used.
     NOT_CONFIGURED = "NOT_CONFIGURED"
 
 
@@ -54,13 +54,14 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     """A container engine that answers."""
 
     address: str
-    #: Whether the engine is Podman, and not Docker.
+    #: Whether the container engine is Podman, and not Docker.
     is_podman: bool = False
-    #: The OCI runtime of containers whose compute environment names none; empty if the engine does not report it.
+    #: The OCI runtime of containers whose compute environment names none. Empty: the container engine does not report
+    #: its default.
     default_runtime: str = ""
     #: The OCI runtimes that a container can use.
     runtimes: tuple[str, ...] = ()
-    #: The engine's id; None if it has no permanent id.
+    #: The container engine's id; None if it has no permanent id.
     id: str | None = None
     version: str
     #: The version of its API.
@@ -123,13 +124,13 @@ class DatabaseFacts(Struct, frozen=True, kw_only=True):
     """The contents of a database with the newest schema."""
 
     instance: str
-    #: The id of the engine that unfinished attempts run on.
+    #: The id of the container engine that unfinished attempts run on.
     engine_id: str | None = None
     #: When the newest job was created; None without jobs.
     newest_created_at: datetime | None = None
     #: The jobs that are STARTING or RUNNING.
     active: tuple[Job, ...] = ()
-    #: The known jobs of the engine's containers.
+    #: The known jobs of the container engine's containers.
     container_jobs: Mapping[JobId, Job]
     #: The time of the last restore, until an operator ends safe mode; None outside safe mode.
     restored_at: datetime | None = None

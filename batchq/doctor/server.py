@@ -149,7 +149,7 @@ def _store_and_engine(health: Mapping[str, object]) -> Findings:
     if store != "ok":
         yield problem(SERVER, f"its database fails: {store}", "Repair the disk; failed writes are repeated.")
     if engine != "ok":
-        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until the engine works again.")
+        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until the container engine works.")
 
 
 def _disk(health: Mapping[str, object]) -> Findings:
@@ -196,7 +196,7 @@ def _containers(engine: RuntimeFacts, database: DatabaseFacts, now: datetime) ->
         yield from _orphans(orphans, database)
     if leftovers:
         message = f"{len(leftovers)} containers of ended attempts still exist: {_listed(leftovers)}"
-        advice = "A running server removes them; if they remain, its log has the engine's error."
+        advice = "A running server removes them; if they remain, its log has the container engine's error."
         yield warning(CONTAINERS, message, advice)
     if not orphans and not leftovers:
         yield ok(CONTAINERS, f"{len(tags)} of this instance exist, none orphaned")

@@ -357,7 +357,9 @@ def environment_tagged(before: Tags, laid_over: Tags) -> Tags:
     if NETWORK_TAG in dict(tags) and network_of(tags) is None:
         raise Invalid(f"The tag {NETWORK_TAG} must be one of {', '.join(Network)}.")
     if RUNTIME_TAG in dict(tags) and oci_runtime_of(tags) is None:
-        raise Invalid(f"The tag {RUNTIME_TAG} must be the name of an OCI runtime of the engine, such as crun.")
+        raise Invalid(
+            f"The tag {RUNTIME_TAG} must be the name of an OCI runtime of the container engine, such as crun."
+        )
     if (engine := engine_of(tags)) is not None and _ENGINE_NAME.fullmatch(engine) is None:
         raise Invalid(f"The tag {ENGINE_TAG} must be the name of a container engine, such as docker or kubernetes.")
     for key, value in machine_labels_of(tags):

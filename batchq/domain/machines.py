@@ -15,7 +15,7 @@ from batchq.domain.container import Resources
 from batchq.domain.enums import MachineState
 from batchq.domain.ids import ContainerEngineName, MachineName
 
-#: The name of the machine of an engine that has exactly one. A container without a machine runs there.
+#: The name of the machine of a container engine that has exactly one. A container without a machine runs there.
 LOCAL = MachineName("local")
 
 
@@ -39,8 +39,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     is_of_first_engine: bool = True
     #: Whether its engine does not answer, so that a survey does not list its containers.
     is_unlisted: bool = False
-    #: Whether it stands for all machines of an engine that has not answered since the server began. Its resources are
-    #: not known.
+    #: Whether it stands for all machines of a container engine that has not answered since the server began. Its
+    #: resources are not known.
     is_whole_engine: bool = False
     #: Containers that started there before this time ended with their engine or machine; None: not known.
     lost_before: datetime | None = None
@@ -97,7 +97,7 @@ def machine_selection(
 def machine_of(name: MachineName | None, machines: Mapping[MachineName, Machine]) -> Machine | None:
     """The machine of a container; None: it has left.
 
-    `name`: as saved with the container. An unknown machine may belong to an engine that has not answered yet.
+    `name`: as saved with the container. An unknown machine may belong to a container engine that has not answered yet.
     """
     known = machines.get(name or LOCAL)
     return known or next((machine for machine in machines.values() if machine.is_whole_engine), None)
@@ -114,5 +114,5 @@ def usable_machine(machine: Machine) -> Machine:
 
 
 def one_machine(resources: Resources, engine: str = "", version: str = "") -> tuple[Machine, ...]:
-    """The machines of an engine that has exactly one."""
+    """The machines of a container engine that has exactly one."""
     return (Machine(name=LOCAL, resources=resources, engine=ContainerEngineName(engine), engine_version=version),)

@@ -64,7 +64,8 @@ def _consequences(request: StopRequest, job: Job, became: Outcome, text: str) ->
     if became is Outcome.NOT_RETRIED:
         return [f"{text}; if it succeeds, the job is SUCCEEDED"]
     if job.status is Status.STARTING:
-        return ["the start is abandoned if the engine has not received it", f"otherwise, as soon as it runs: {text}"]
+        abandoned = "the start is abandoned if the container engine has not received it"
+        return [abandoned, f"otherwise, as soon as it runs: {text}"]
     return [text, note(request, job)]
 
 

@@ -27,10 +27,10 @@ def able_engines(
     why = unavailable_on_kubernetes(spec, policy=policy) if Runtime.KUBERNETES in kinds else None
     if why is None:
         return ()
-    able = tuple(ContainerEngineName(kind) for kind in kinds if kind is not Runtime.KUBERNETES)
+    feasible = tuple(ContainerEngineName(kind) for kind in kinds if kind is not Runtime.KUBERNETES)
     queue, known = catalog.queues.get(spec.queue), catalog.environments
     environments = () if queue is None else [known[name] for name in queue.environments if name in known]
     engines = {engine_of(environment.tags) or kinds[0] for environment in environments}
-    if engines.isdisjoint(able):
+    if engines.isdisjoint(feasible):
         raise Invalid(why)
-    return able
+    return feasible

@@ -1,4 +1,4 @@
-"""The overview: how many jobs each queue has, the state of the engine, capacity, and the recent failures.
+"""The overview: how many jobs each queue has, the state of the container engine, capacity, and the recent failures.
 
 Counts come from memory, and everything else is bounded, so that an overview costs the same however many jobs are
 stored. Jobs that the caller may not see are neither counted nor named.
@@ -140,7 +140,7 @@ class OverviewService:
         self._clock = clock
 
     def state(self, *, caller: Caller) -> tuple[ServerState, str]:
-        """The state of the engine and the server's loops, and a sentence about it.
+        """The state of the container engine and the server's loops, and a sentence about it.
 
         Only callers who see all jobs read the error itself: it may name what other users run, or files of the machine.
         """

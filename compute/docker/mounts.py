@@ -273,7 +273,7 @@ def check_open_path(
             raise _forbidden_path(given_path, path)
     for place in seen:
         if mount_table.filesystem(place) in KERNEL_FILESYSTEMS:
-            raise _forbidden_path(given_path, f"a {mount_table.filesystem(other_position)} file system of the kernel")
+            raise _forbidden_path(given_path, f"a {mount_table.filesystem(place)} file system of the kernel")
 
 
 def check_path(given_path: str, real: Path, policy: ServerPolicy, allowances: Sequence[ContainerPolicy]) -> None:

@@ -46,7 +46,7 @@ def after(order, before):
             Status.STARTING,
             TERMINATE,
             (
-                "The start is abandoned if the engine has not received it. "
+                "The start is abandoned if the container engine has not received it. "
                 f"Otherwise, as soon as it runs: SIGTERM, {STOPPED}"
             ),
         ),

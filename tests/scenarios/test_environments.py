@@ -137,7 +137,7 @@ async def test_a_job_that_no_machine_is_selected_for_starts_when_one_arrives(sim
     await simulated.wait_for_why(
         job,
         "NO_MACHINE_SELECTED",
-        "Cannot start: no machine has the engine and the labels that the environments of queue high select.",
+        "Cannot start: no machine has the container engine and the labels of the environments of queue high.",
     )
     assert (await simulated.job(job)).status_reason == NO_MACHINE_SELECTED
     simulated.runtime.runtime.engine.machines = (machine("a", labels=CPU), machine("b", labels=GPU))

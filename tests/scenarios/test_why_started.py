@@ -29,7 +29,7 @@ PAIR = task(
 )
 UNREPORTED = (
     "Ended with exit code 137 (ended by SIGKILL). batchq did not kill it. Likely cause: its memory limit of 32 MiB, "
-    "which the engine does not always report."
+    "which the container engine does not always report."
 )
 
 
@@ -75,7 +75,7 @@ async def test_a_start_that_the_engine_refused_is_tried_again(world):
     await world.wait_for_why(
         job,
         "START_REFUSED",
-        "The engine refused the start (1 time); it is tried again: CannotStartContainerError: device busy.",
+        "The container engine refused the start (1 time); it is tried again: CannotStartContainerError: device busy.",
         refusals=1,
     )
 

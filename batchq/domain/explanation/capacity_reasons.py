@@ -43,7 +43,7 @@ class NoMachineSelectedReason(RunnableReason):
     code = "NO_MACHINE_SELECTED"
     labels = ("never fits: no machine selected",)
     sentences = (
-        "Cannot start: no machine has the engine and the labels that the environments of queue {jobQueue} select.",
+        "Cannot start: no machine has the container engine and the labels of the environments of queue {jobQueue}.",
     )
 
 

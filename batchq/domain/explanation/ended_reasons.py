@@ -7,7 +7,8 @@ from batchq.domain.explanation.explanation import Explanation, Texts
 from batchq.domain.explanation.started_reasons import STOP_FACTS
 
 _KILLED_BY_OTHERS = (
-    "batchq did not kill it. Likely cause: its memory limit of {memoryLimit}, which the engine does not always report."
+    "batchq did not kill it. Likely cause: its memory limit of {memoryLimit}, which the container engine does not "
+    "always report."
 )
 _PEAK = "The last sample showed a peak of {peakMemoryBytes}."
 _KILLED_PEAK = "The last sample showed a peak of {peakMemoryBytes}, of {memoryLimit}."

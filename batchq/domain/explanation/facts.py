@@ -71,9 +71,9 @@ class StartPhase(StrEnum):
     PULLING = "PULLING"
     #: It waits because the host fails to start containers.
     HOST_FAILED = "HOST_FAILED"
-    #: It waits before it tries again: the engine refused the start.
+    #: It waits before it tries again: the container engine refused the start.
     REFUSED = "REFUSED"
-    #: It waits before it tries again: the engine did not answer, or the store failed.
+    #: It waits before it tries again: the container engine did not answer, or the store failed.
     UNANSWERED = "UNANSWERED"
 
 
@@ -84,9 +84,9 @@ class StartProgress(Struct, frozen=True, kw_only=True):
     #: When the phase began.
     since: datetime
     image: str
-    #: How many times the engine refused the start.
+    #: How many times the container engine refused the start.
     refusals: int = 0
-    #: The last error of the engine; empty without one.
+    #: The last error of the container engine; empty without one.
     error: str = ""
 
 

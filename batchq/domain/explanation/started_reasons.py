@@ -34,7 +34,7 @@ class StartingReason(Explanation):
 
 
 class PullingImageReason(StartingReason):
-    """The engine pulls the image."""
+    """The container engine pulls the image."""
 
     code = "PULLING_IMAGE"
     labels = ("pulling the image",)
@@ -62,11 +62,11 @@ class HostFailureReason(StartingReason):
 
 
 class StartRefusedReason(StartingReason):
-    """The engine refused to start the container, and the start is tried again."""
+    """The container engine refused to start the container, and the start is tried again."""
 
     code = "START_REFUSED"
     labels = ("start refused, trying again",)
-    sentences = ("The engine refused the start ({refusals}); it is tried again: {error}.",)
+    sentences = ("The container engine refused the start ({refusals}); it is tried again: {error}.",)
     fact_names = ("refusals", "error", "computeEnvironment")
 
 

@@ -68,16 +68,16 @@ def reconcile(
     terminated host; None: not known to have gone down. `machines`: those of the container engine, by name. A container
     whose machine has left is lost with its host. One whose machine does not answer is not lost: it may still run there.
     """
-    there = {container.tag: container for container in surveyed}
+    present = {container.tag: container for container in surveyed}
     under_way = {tag: job for job in active.values() for tag in tags_under_way(job)}
     kept = {tag for job in active.values() for tag in tags_to_keep(job)}
-    absent = [tag for tag in under_way if tag in expected and tag not in there]
+    absent = [tag for tag in under_way if tag in expected and tag not in present]
     lost = [tag for tag in absent if not is_on_absent_machine(under_way[tag], tag, machines)]
-    leftovers = [tag for tag in there if tag not in under_way and tag not in kept]
+    leftovers = [tag for tag in present if tag not in under_way and tag not in kept]
     return Reconciled(
         events=tuple((tag.job_id, _lost(under_way[tag], tag, lost_before, machines)) for tag in lost),
         effects=(
-            *(effect for tag, job in under_way.items() for effect in effects_for(job, tag, there.get(tag))),
+            *(effect for tag, job in under_way.items() for effect in effects_for(job, tag, present.get(tag))),
             *(do.CleanUpContainer(tag=tag) for tag in leftovers if tag.job_id in known),
         ),
         orphans=tuple(tag for tag in leftovers if tag.job_id not in known),

@@ -100,7 +100,7 @@ async def test_a_clock_that_differs_is_found(tmp_path):
 
     assert 57 < cluster.clock_offset < 61
     found = clock_findings(facts(engine=cluster))
-    assert any("the engine's clock is" in finding.message for finding in found)
+    assert any("the container engine's clock is" in finding.message for finding in found)
 
 
 def test_a_cluster_that_does_not_answer_and_a_kubeconfig_that_cannot_be_used_are_problems(tmp_path):
