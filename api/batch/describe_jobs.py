@@ -17,7 +17,7 @@ from batchq.api.stop_shapes import stop_orders_members, use_answer
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
-from batchq.domain.job import Attempt, AttemptContainer, Dependency, Job, JobSpec
+from batchq.domain.job import Attempt, AttemptContainer, Job, JobSpec
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.views import (
     container_tag_of,
@@ -74,8 +74,11 @@ def job_detail(view: JobView, arns: BatchArns) -> Content:
             "arrayProperties": array_to_wire(job),
             "nodeDetails": node_to_wire(job),
             "retryStrategy": retry_to_wire(spec.retry),
-            "timeout": _timeout_to_wire(job),
-            "dependsOn": [_dependency_to_wire(dependency) for dependency in spec.depends_on],
+            "timeout": None if spec.timeout is None else {"attemptDurationSeconds": int(spec.timeout.total_seconds())},
+            "dependsOn": [
+                without_none({"jobId": dependency.job_id, "type": dependency.type and dependency.type.value})
+                for dependency in spec.depends_on
+            ],
             "parameters": dict(spec.parameters),
             "tags": dict(job.tags),
             "propagateTags": spec.propagate_tags,
@@ -117,16 +120,6 @@ def _ecs_to_wire(job: Job, registered: Registered, arns: BatchArns) -> Content:
     ]
     where = {} if run is None else task_location(job, run, arns)
     return {"taskProperties": [{**registered["taskProperties"][0], **where, "containers": containers}]}
-
-
-def _timeout_to_wire(job: Job) -> Content | None:
-    if job.spec.timeout is None:
-        return None
-    return {"attemptDurationSeconds": int(job.spec.timeout.total_seconds())}
-
-
-def _dependency_to_wire(on: Dependency) -> Content:
-    return without_none({"jobId": on.job_id, "type": on.type and on.type.value})
 
 
 def job_summary(job: Job, arns: BatchArns) -> Content:

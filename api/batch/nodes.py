@@ -30,7 +30,7 @@ from batchq.api.batch.containers import (
 from batchq.api.batch.resources import ResourceRequirement
 from batchq.api.batch.validation import Integer, OmittedIfEmpty, Text, Unsupported, WireModel
 from batchq.domain.catalog import RangeTerms, require_unique
-from batchq.domain.container import ContainerSpec, Mount
+from batchq.domain.container import ContainerSpec
 from batchq.domain.node_ranges import make_nodes, node_bounds
 from batchq.domain.overrides import check_memory, check_resources
 from batchq.domain.task import Condition, ContainerDependency, Nodes, Task, TaskContainer
@@ -172,11 +172,11 @@ def _properties(given: TaskContainerProperties, within: EcsTaskProperties) -> Co
 def _sharing(spec: ContainerSpec, properties: ContainerProperties) -> ContainerSpec:
     """The containers of a task share volumes of the same name. Volumes with a host path are shared by it."""
     named = {point.containerPath: point.sourceVolume for point in properties.mountPoints or ()}
-    return replace(spec, mounts=tuple(_shared(mount, named[mount.container_path]) for mount in spec.mounts))
-
-
-def _shared(mount: Mount, volume: str | None) -> Mount:
-    return mount if mount.host_path is not None else replace(mount, volume=volume)
+    mounts = [
+        mount if mount.host_path is not None else replace(mount, volume=named[mount.container_path])
+        for mount in spec.mounts
+    ]
+    return replace(spec, mounts=tuple(mounts))
 
 
 def _name(text: str | None, *, alone: bool) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from msgspec import Struct
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from batchq.api.batch import containers, job_queues, resources, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
@@ -186,7 +186,7 @@ def _container(given: ContainerOverrides | None, _: SpellingContext) -> Override
 
     AWS: an empty command overrides nothing; another must not have empty elements.
     """
-    if given is None or not _has_members(given):
+    if given is None or not any(vars(given).values()):
         return None
     if "" in (given.command or ()):
         raise Invalid("The command of containerOverrides must not have empty elements.")
@@ -231,10 +231,6 @@ def _range(given: NodePropertyOverride, context: SpellingContext) -> RangeOverri
         task_overrides=_task(given.ecsPropertiesOverride, context),
         needs=to_needs(given.consumableResourcePropertiesOverride, context.arns),
     )
-
-
-def _has_members(given: BaseModel) -> bool:
-    return any(vars(given).values())
 
 
 SPELLINGS = (

@@ -118,7 +118,7 @@ def _marks(series: Sequence[Series], scale: _Scale) -> Iterator[Markup]:
         if each.mark is PlotMark.DOTS:
             yield from _dots(each, scale)
         elif each.mark is PlotMark.LINE:
-            text = "".join(_line(run, scale) for run in _runs(each.points))
+            text = "".join(f"M{_steps(run, scale)}" for run in _runs(each.points))
             yield path.format(each.mark, each.colour, text)
         else:
             bases = dict(stacked)
@@ -142,10 +142,6 @@ def _runs(points: Iterable[Point]) -> Iterator[list[tuple[float, float]]]:
             run.append((x, y))
     if run:
         yield run
-
-
-def _line(run: Sequence[tuple[float, float]], scale: _Scale) -> str:
-    return f"M{_steps(run, scale)}"
 
 
 def _area(run: Sequence[tuple[float, float]], bases: dict[float, float], scale: _Scale) -> str:

@@ -40,7 +40,8 @@ def jobs_of(form: SubmissionForm, request: Request) -> list[SweepMember]:
     """The requests of the form: one for each combination of the grid, or the only one. Raises Invalid."""
     axes, tags = grid_axes(form), group_limits(form)
     command: Sequence[str] = request.get("containerOverrides", {}).get("command", ())
-    members = expand(request, axes, words=len(command)) if axes else [_only(form, request)]
+    only = SweepMember(number=1, request=request, invocation=form.invocation)
+    members = expand(request, axes, words=len(command)) if axes else [only]
     if not (form.group or axes or tags):
         return members
     name = form.group or f"{request['jobName']}/{form.invocation.replace('-', '')[:12]}"
@@ -68,10 +69,6 @@ def volumes_of(form: SubmissionForm) -> tuple[Volume, ...]:
     if volumes and not form.image:
         raise Invalid("Volumes belong to an image: a job definition has its own.")
     return volumes
-
-
-def _only(form: SubmissionForm, request: Request) -> SweepMember:
-    return SweepMember(number=1, request=request, invocation=form.invocation)
 
 
 def _axis(line: str) -> Axis:

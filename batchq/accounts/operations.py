@@ -13,7 +13,6 @@ from batchq.domain.access import permissions
 from batchq.domain.access.accounts import (
     ROOT,
     Account,
-    AccountLimits,
     AccountName,
     Caller,
     ContainerPolicy,
@@ -262,7 +261,9 @@ def _with_settings(
         allowance = None if request.allowance is None else _allowance(directory, account, request.allowance)
         account = replace(account, allowance=allowance)
     if "limits" in given:
-        account = replace(account, limits=_limits(account.limits, request.limits))
+        limits = request.limits
+        given_limits = {name: getattr(limits, name) for name in limits.model_fields_set}
+        account = replace(account, limits=replace(account.limits, **given_limits))
     if not may_store_account(caller, account, before):
         raise Forbidden("only admins may change the container policy of an account")
     return permissions.with_account(directory, account)
@@ -278,10 +279,6 @@ def _allowance(directory: Directory, account: Account, request: wire.SetAllowanc
     for listed in {name for name, value in given.items() if isinstance(value, list)}:
         given[listed] = tuple(given[listed])
     return replace(at, **given)
-
-
-def _limits(limits: AccountLimits, request: wire.SetLimits) -> AccountLimits:
-    return replace(limits, **{name: getattr(request, name) for name in request.model_fields_set})
 
 
 def _with_members(user: User, request: wire.SetUser) -> User:

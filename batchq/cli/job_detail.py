@@ -188,16 +188,12 @@ def _relations(job: job_details.JobDetails) -> Iterator[Field]:
     for dependency in job.depends_on:
         yield "waits for", _render_dependency(dependency)
     for dependent in job.dependents:
-        yield "waited for by", _render_dependent(dependent)
+        yield "waited for by", f"{dependent.job_id} ({dependent.job_name}, {dependent.status})"
 
 
 def _render_dependency(dependency: job_details.DependencyResponse) -> str:
     kind = f" ({dependency.type})" if dependency.type else ""
     return f"{dependency.job_id or 'the child before it'}{kind}"
-
-
-def _render_dependent(dependent: job_details.DependentResponse) -> str:
-    return f"{dependent.job_id} ({dependent.job_name}, {dependent.status})"
 
 
 def _print_attempts(attempts: Sequence[job_details.AttemptResponse], *, color: bool) -> None:

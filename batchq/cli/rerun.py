@@ -4,7 +4,7 @@ A request is made from the response of DescribeJobs and the revision of the job'
 """
 
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from json import dumps
 from uuid import uuid4
 
@@ -153,11 +153,8 @@ def _requests(url: str, jobs: Sequence[Document], changed: Request) -> list[Requ
     """
     if "containerOverrides" in changed and (others := [job for job in jobs if not has_one_container(job)]):
         raise UsageError(f"{others[0]['jobId']} has several containers, so command, environment and resources are kept")
-    definitions = _definitions(url, {job["jobDefinition"] for job in jobs})
+    arns = sorted({job["jobDefinition"] for job in jobs})
+    definitions = {definition["jobDefinitionArn"]: definition for definition in fetch_definitions(url, arns)}
     for sentence in foreign_authors(jobs, definitions.values(), caller=json_of(fetch_caller(url))):
         print_notice(sentence)
     return [with_changes(repeat(job, definitions.get(job["jobDefinition"], {})), changed) for job in jobs]
-
-
-def _definitions(url: str, arns: Iterable[str]) -> dict[str, Document]:
-    return {definition["jobDefinitionArn"]: definition for definition in fetch_definitions(url, sorted(arns))}

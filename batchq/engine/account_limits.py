@@ -148,18 +148,15 @@ class QueuedJobs:
                 continue
             more = queued_jobs(after) - (0 if before is None else queued_jobs(before))
             if more:
-                self._count(after.spec.owner.account, more)
+                account = after.spec.owner.account
+                self.queued[account] += more
+                if self.queued[account] <= 0:
+                    del self.queued[account]
             if after.spec.depends_on:
                 self.pending_dependencies += _pending_dependencies(after) - (
                     0 if before is None else _pending_dependencies(before)
                 )
         self._unit = None
-
-    def _count(self, account: AccountName, more: int) -> None:
-        """Add to an account's count; remove the account at zero."""
-        self.queued[account] += more
-        if self.queued[account] <= 0:
-            del self.queued[account]
 
     def _queued_below(self, limited: AccountName) -> int:
         """The queued jobs of the account and of all accounts below it, computed once in a unit of work."""

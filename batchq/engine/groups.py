@@ -76,7 +76,11 @@ class Groups:
     async def release(self, unit: UnitOfWork) -> None:
         """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
         changed = _changed_members(unit)
-        gated = {group_id for group_id, changes in changed.items() if any(_is_gated(change) for change in changes)}
+        gated = {
+            group_id
+            for group_id, changes in changed.items()
+            if any(change.after is not None and is_gated(change.after) for change in changes)
+        }
         due = gated | unit.groups.due | self._due
         if not due:
             return
@@ -137,10 +141,9 @@ class Groups:
         unit.load(stored)
         ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
         known = {*(job.id for job in stored), *ready}
-        current = map(
-            unit.apply_parent_order, sorted(known)
-        )  # an order of its array comes before the release of a child
-        waiting = [job for job in current if job is not None and _is_waiting_in(job, group_id)]
+        # An order of its array comes before the release of a child.
+        current = [job for job_id in sorted(known) if (job := unit.apply_parent_order(job_id)) is not None]
+        waiting = [job for job in current if _is_of(job, group_id) and _waits_for_place(job)]
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
@@ -178,10 +181,6 @@ def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]
     return {group_id: tuple(changes) for group_id, changes in found.items()}
 
 
-def _is_gated(change: MemberChange) -> bool:
-    return change.after is not None and is_gated(change.after)
-
-
 def _is_of(job: Job, group_id: GroupId) -> bool:
     return job.spec.group is not None and job.spec.group.id == group_id
 
@@ -189,10 +188,6 @@ def _is_of(job: Job, group_id: GroupId) -> bool:
 def _waits_for_place(job: Job) -> bool:
     """Whether the job waits for a place in its group, and perhaps for dependencies."""
     return job.status is Status.PENDING and is_gated(job) and not job.held
-
-
-def _is_waiting_in(job: Job, group_id: GroupId) -> bool:
-    return _is_of(job, group_id) and _waits_for_place(job)
 
 
 def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[MemberChange]) -> None:

@@ -121,7 +121,9 @@ def foreign_authors(
     `jobs`: those that are repeated or copied, as DescribeJobs returns them.
     """
     whose: dict[tuple[str, str], list[str]] = {}
-    parts = [(f"job {job['jobId']}", user) for job in jobs for user in _authors_of(job)]
+    parts = [
+        (f"job {job['jobId']}", user) for job in jobs for user in (job["batchq"], *job["batchq"].get("authors", ()))
+    ]
     parts += [
         (f"job definition {definition['jobDefinitionName']}:{definition['revision']}", definition["batchq"]["author"])
         for definition in definitions
@@ -133,10 +135,6 @@ def foreign_authors(
         f"{_first_of(found)} by {user} of account {account}: a job has only the rights that both of you have"
         for (user, account), found in whose.items()
     ]
-
-
-def _authors_of(job: JobDocument) -> list[UserDocument]:
-    return [job["batchq"], *job["batchq"].get("authors", ())]
 
 
 def _first_of(parts: Sequence[str]) -> str:

@@ -81,7 +81,8 @@ def expand(request: Request, axes: Sequence[Axis], *, words: int) -> list[SweepM
         )
     sources = [axis.source for axis in axes]
     combinations = [
-        {name: text for point in points for name, text in point.items()} for points in product(*_points(axes))
+        {name: text for point in points for name, text in point.items()}
+        for points in product(*[axis.points for axis in axes])
     ]
     return [
         SweepMember(
@@ -93,10 +94,6 @@ def expand(request: Request, axes: Sequence[Axis], *, words: int) -> list[SweepM
         )
         for number, found in enumerate(combinations, start=1)
     ]
-
-
-def _points(axes: Sequence[Axis]) -> list[tuple[Mapping[str, str], ...]]:
-    return [axis.points for axis in axes]
 
 
 def _filled(overrides: Request, values: Mapping[str, str], words: int) -> Request:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from batchq.domain.enums import FINISHED
-from batchq.domain.ids import ConsumableName, JobId, SubmissionKey
+from batchq.domain.ids import JobId, SubmissionKey
 from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.times import microseconds
@@ -31,7 +31,11 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     _insert_submissions(connection, changes)
     execute_each(connection, lists.SQL["insert_stream"], [rows.stream_row(stream) for stream in changes.streams])
     execute_each(connection, SQL["put_share_usage"], [rows.share_usage_row(*share) for share in changes.shares])
-    execute_each(connection, SQL["put_consumed_units"], [_consumed_units_row(pair) for pair in changes.used_up])
+    execute_each(
+        connection,
+        SQL["put_consumed_units"],
+        [{"resource": rows.text(resource), "units": rows.integer(units)} for resource, units in changes.used_up],
+    )
     if changes.groups:
         groups.write_groups(connection, changes.groups)
     audit.insert_records(connection, changes.audit_records)
@@ -123,11 +127,6 @@ def _dependency_rows(jobs: Iterable[Job]) -> list[Row]:
         if job.spec.depends_on
         for on in waits_for(job)
     ]
-
-
-def _consumed_units_row(used: tuple[ConsumableName, int]) -> Row:
-    resource, units = used
-    return {"resource": rows.text(resource), "units": rows.integer(units)}
 
 
 def _insert_submissions(connection: Connection, changes: Changes) -> None:

@@ -132,7 +132,8 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
     It examines every such job: the query is rare, so no index for its filters is maintained.
     """
     conditions = ["resource = ?", "needed.sequence < ?"]
-    parameters: Values = [rows.text(query.resource), _sequence_limit(query.before)]
+    before = rows.MAX_INTEGER if query.before is None else rows.integer(query.before)
+    parameters: Values = [rows.text(query.resource), before]
     if query.status is not None:
         condition, values = _has_listed_status(query.status, query.ended_arrays)
         conditions.append(condition)
@@ -167,10 +168,6 @@ def _has_listed_status(status: Status, over: frozenset[int]) -> tuple[str, Value
 
 def _json_array(sequences: frozenset[int]) -> str:
     return json.dumps(sorted(sequences))
-
-
-def _sequence_limit(before: int | None) -> int:
-    return rows.MAX_INTEGER if before is None else rows.integer(before)
 
 
 def is_visible(visibility: Visibility) -> tuple[str, Values]:

@@ -85,7 +85,8 @@ class Reserve:
         if not left:
             return False
         try:
-            self._resize(max(left - PIECE_BYTES, 0))
+            with self._opened() as descriptor:
+                os.ftruncate(descriptor, max(left - PIECE_BYTES, 0))
         except OSError as why:
             log.warning("reserved disk space could not be released: %s", why)
             return False
@@ -100,10 +101,6 @@ class Reserve:
                 if why.errno == errno.ENOSPC:  # another program took the space meanwhile; a partial reserve is useless
                     os.ftruncate(descriptor, 0)
                 raise
-
-    def _resize(self, size: int) -> None:
-        with self._opened() as descriptor:
-            os.ftruncate(descriptor, size)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:

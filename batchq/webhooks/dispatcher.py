@@ -93,7 +93,8 @@ class WebhookDispatcher:
     async def run(self) -> None:
         """Deliver until the task is cancelled. Each change of the progress is saved soon after it."""
         try:
-            self._start_tasks()
+            for webhook_id in self._stored:
+                self._start(webhook_id)
             while True:
                 await self._unsaved_event.wait()
                 self._unsaved_event.clear()
@@ -105,7 +106,8 @@ class WebhookDispatcher:
                     log.warning("the progress of webhooks cannot be saved at present: %s", failure)
                     self._unsaved_event.set()
         finally:
-            await self._stop_tasks()
+            for webhook_id in tuple(self._tasks):
+                await self._stop(webhook_id)
 
     async def close(self) -> None:
         """Save the progress at the end of the server, when no task runs any more."""
@@ -160,10 +162,6 @@ class WebhookDispatcher:
         page = await self._read(webhook, number - 1, limit=1, wait=0)
         return page.entries[0] if page.entries and page.entries[0].number == number else None
 
-    def _start_tasks(self) -> None:
-        for webhook_id in self._stored:
-            self._start(webhook_id)
-
     def _start(self, webhook_id: WebhookId) -> None:
         stored = self._stored.get(webhook_id)
         if stored is None or stored.progress.disabled is not None or webhook_id in self._tasks:
@@ -198,10 +196,6 @@ class WebhookDispatcher:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-
-    async def _stop_tasks(self) -> None:
-        for webhook_id in tuple(self._tasks):
-            await self._stop(webhook_id)
 
     async def _save(self) -> None:
         unsaved, self._unsaved = self._unsaved, set()

@@ -157,7 +157,7 @@ class PodStarts:
         reply = await self._pods.post(self._build(launch))
         if reply.status == HTTPStatus.CONFLICT:
             existing = await self._pods.get(launch.tag)
-            if existing is not None and not self._is_own(existing, launch.tag):
+            if existing is not None and launch.tag not in self._reader.all_tags_of(existing):
                 raise NameTaken(f"pod {self._pods.name_of(launch.tag)} does not belong to this server")
             if existing is not None and not self._reader.is_spent(existing):
                 return existing
@@ -174,9 +174,6 @@ class PodStarts:
         return build_pod(
             launch, instance=self._instance, policy=self._policy, namespace=self._namespace, replaces=replaces
         )
-
-    def _is_own(self, pod: Pod, tag: Tag) -> bool:
-        return tag in self._reader.all_tags_of(pod)
 
     async def _claim(self, pod: Pod, tag: Tag) -> Pod:
         """Mark a container as created whose pod another container's `create` has made. Raises RuntimeUnknown."""

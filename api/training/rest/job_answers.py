@@ -334,14 +334,10 @@ def cancellation_details(view: TrainingJobView) -> CancellationDetails | None:
         final_checkpoint_created=order.final_checkpoint is not None,
         final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
         final_checkpoint_error=order.checkpoint_error,
-        checkpoint_deadline=optional_rfc3339(_checkpoint_deadline(job)),
+        checkpoint_deadline=optional_rfc3339(next_step_at(job) if any_awaits_checkpoint(job) else None),
         ended_at=optional_rfc3339(view.ended_at),
         resources_released=job.attempt is None,
     )
-
-
-def _checkpoint_deadline(job: Job) -> datetime | None:
-    return next_step_at(job) if any_awaits_checkpoint(job) else None
 
 
 def _configuration(job: Job, returned: Mapping[str, Any]) -> Configuration:
