@@ -40,7 +40,7 @@ _SERVER_ERRORS = (
 def field_errors(form: SubmissionForm) -> Mapping[str, str]:
     """What is wrong with the text of each field, by the names of the fields; empty: nothing is."""
     checks: Mapping[str, Callable[[], object]] = {
-        "definition": lambda: _check_source(form),
+        "definition": form.check_source,
         "command": form.words,
         "vcpus": lambda: form.vcpus and vcpus_field(form.vcpus),
         "memory": lambda: form.memory and memory_field(form.memory),
@@ -67,8 +67,3 @@ def field_errors(form: SubmissionForm) -> Mapping[str, str]:
 def field_of(error: str) -> str:
     """The field that an error of the server is about; empty if it is not known."""
     return next((field for pattern, field in _SERVER_ERRORS if re.search(pattern, error)), "")
-
-
-def _check_source(form: SubmissionForm) -> None:
-    if bool(form.definition) == bool(form.image):
-        raise Invalid("Give either a job definition or an image.")

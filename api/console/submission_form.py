@@ -73,13 +73,17 @@ class SubmissionForm(Form):
         except ValueError as why:
             raise Invalid(f"The command cannot be split into words: {why}.") from None
 
+    def check_source(self) -> None:
+        """Raise Invalid unless either a job definition or an image is given."""
+        if bool(self.definition) == bool(self.image):
+            raise Invalid("Give either a job definition or an image.")
+
     def to_request(self, base: Mapping[str, Any]) -> Request:
         """The SubmitJob request, without a jobDefinition for an image. Raises Invalid.
 
         `base`: the request whose other members are copied; empty without such a job.
         """
-        if bool(self.definition) == bool(self.image):
-            raise Invalid("Give either a job definition or an image.")
+        self.check_source()
         members: dict[str, object] = {
             "jobName": self.name or self._default_name(),
             "jobQueue": self.queue,

@@ -22,7 +22,7 @@ _ARN = re.compile(
     r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job-queue|job-definition|job|compute-environment)/(?P<name>[^/]+)"
 )
 #: Members of a selection that narrow it, and of which a request to stop jobs needs another one.
-_NARROWING = {"created_after", "created_before", "children", "ungrouped"}
+_NARROWING = {"created_after", "created_before", "children", "ungrouped", "stopped"}
 
 ExitCode = Annotated[int, Field(ge=0, lt=2**32)]
 Patterns = Annotated[list[Word], Field(min_length=1, max_length=MAX_PATTERNS)]
@@ -69,6 +69,8 @@ class SelectionBody(RequestBody):
     ended_before: Milliseconds | None = None
     #: Only queued jobs that are held or paused.
     held: bool = False
+    #: True: only FAILED jobs that were cancelled or terminated. False: only those that failed by themselves.
+    stopped: bool | None = None
     #: Whether children of arrays match for themselves; else an array is one job.
     children: bool = False
 
@@ -99,6 +101,7 @@ class SelectionBody(RequestBody):
             ended_after=self.ended_after,
             ended_before=self.ended_before,
             held=self.held,
+            stopped=self.stopped,
             children=self.children,
         )
 

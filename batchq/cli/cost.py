@@ -63,7 +63,7 @@ def add_cost(command: ArgumentParser) -> None:
 
 
 def run_cost(args: Namespace) -> int:
-    is_selected = any(getattr(args, name) for name in ("jobs", "me", "held", *FILTER_FLAGS))
+    is_selected = any(getattr(args, name) for name in ("jobs", "me", "held", "stopped", *FILTER_FLAGS))
     if not is_selected:
         return _print_report(args)
     if args.by or args.since or args.until:

@@ -127,7 +127,8 @@ def _requests(args: Namespace, filters: Filters) -> list[Filters]:
         filters["children"] = True
     if not (args.output == OutputForm.IDS or args.group_by or args.reasons):
         filters["explain"] = True
-    if args.all or args.jobs or args.states or args.since or args.until or args.held or args.environments:
+    narrowed = (args.jobs, args.states, args.since, args.until, args.held, args.stopped, args.environments)
+    if args.all or any(narrowed):
         return [filters]
     recent = milliseconds(now() - RECENT)
     return [

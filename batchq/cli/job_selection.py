@@ -73,6 +73,8 @@ def add_selection_flags(
         text = "your own jobs (the default without -u, -A and -U)" if own else "your own jobs"
         group.add_argument("--me", action="store_true", help=text)
         group.add_argument("--held", action="store_true", help="queued jobs that are held or paused")
+        text = "yes: FAILED jobs that were cancelled or terminated; no: jobs that failed by themselves"
+        group.add_argument("--stopped", choices=("yes", "no"), help=text)
     if own:
         group.add_argument("-U", "--all-users", action="store_true", help="jobs of all users that you may see")
     if times:
@@ -109,6 +111,8 @@ def selection_of(
         selection |= {"jobs": found.jobs} if found.jobs or not found.groups else {}
     if getattr(args, "held", False):
         selection["held"] = True
+    if getattr(args, "stopped", None):
+        selection["stopped"] = args.stopped == "yes"
     others = getattr(args, "users", None) or getattr(args, "accounts", None) or args.jobs
     if getattr(args, "me", False) or ("all_users" in args and not args.all_users and not others):
         selection["mine"] = True
@@ -153,7 +157,7 @@ def ids_of_selection(url: str, selection: Filters, default: Filters) -> list[str
 
 def has_selection(args: Namespace) -> bool:
     """Whether a job or any filter is given."""
-    names = ("jobs", "me", "all_users", "reasons", "held", "since", "until", *FILTER_FLAGS)
+    names = ("jobs", "me", "all_users", "reasons", "held", "stopped", "since", "until", *FILTER_FLAGS)
     return any(getattr(args, name, None) for name in names)
 
 

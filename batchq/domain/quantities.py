@@ -13,8 +13,10 @@ _VCPU = re.compile(r"\d{1,6}(?:\.\d{1,3})?", re.ASCII)
 def mib_of(text: str) -> int | None:
     """A memory size in MiB, rounded up: `512m`, `4g`, `1.5GiB`. Without a unit: MiB. None for any other text."""
     parts = _MEMORY.fullmatch(text.strip().lower())
-    size = 0 if parts is None or len(text) > _MAX_DIGITS else ceil(_kib(*parts.groups()) / _KIB_PER_MIB)
-    return size or None
+    if parts is None or len(text) > _MAX_DIGITS:
+        return None
+    number, unit = parts.groups()
+    return ceil(float(number) * _KIB[unit or "m"] / _KIB_PER_MIB) or None
 
 
 def is_vcpus(text: str) -> bool:
@@ -25,7 +27,3 @@ def is_vcpus(text: str) -> bool:
 def count_of(text: str) -> int | None:
     """A whole number of at least 1; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) else None
-
-
-def _kib(number: str, unit: str) -> float:
-    return float(number) * _KIB[unit or "m"]

@@ -15,7 +15,7 @@ from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import check_terms
 from batchq.domain.groups import Group, MemberChange, group_after, is_gated, new_group
-from batchq.domain.ids import GroupId, JobId
+from batchq.domain.ids import GroupId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
@@ -162,14 +162,12 @@ class Groups:
         for job in sorted(again, key=attrgetter("sequence")):
             assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
             assert job.spec.group is not None, f"{job.id} is in no group"
-            earlier = await self._job(unit, newest.get(job.spec.rerun_of, job.spec.rerun_of))
+            earlier_id = newest.get(job.spec.rerun_of, job.spec.rerun_of)
+            earlier = unit.get(earlier_id) or (await self._store.jobs([earlier_id])).get(earlier_id)
             newest[job.spec.rerun_of] = job.id
             if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
                 found.setdefault(job.spec.group.id, []).append(MemberChange(before=earlier, after=None))
         return found
-
-    async def _job(self, unit: UnitOfWork, job_id: JobId) -> Job | None:
-        return unit.get(job_id) or (await self._store.jobs([job_id])).get(job_id)
 
 
 def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]]:

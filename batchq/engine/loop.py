@@ -43,6 +43,7 @@ from batchq.engine.mailbox import (
     TimerFired,
     UpdateTags,
     caller_of,
+    resolve_with_error,
 )
 from batchq.engine.propagation import ArrayCoordinator, propagate
 from batchq.engine.scheduling.queue_reader import Exclusions
@@ -195,10 +196,7 @@ class EngineLoop:
             self._observer.unit_of_work(messages=len(messages), seconds=perf_counter() - began)
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
-        """Handle the messages and all that follows, and commit.
-
-        Returns the number of the first history entry that was saved; None if none was.
-        """
+        """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
         self.arrays.load_into(unit)
         unit.dependents.add(self._pending_dependents)
         await self._bulk_stops.prepare()
@@ -340,12 +338,11 @@ class EngineLoop:
             staged.on_committed(committed)
         for job in committed.jobs:
             self._on_saved(job)
-        if unit.container_engine.restoration is not None:
-            self._mailbox.post(ContinueWork())
         self._pending_dependents = tuple(unit.dependents.entries)
         for message in unit.messages.deferred:
             self._mailbox.post(message)
-        if self._has_unfinished_work or unit.placement.is_incomplete:
+        has_left_safe_mode = unit.container_engine.restoration is not None
+        if self._has_unfinished_work or unit.placement.is_incomplete or has_left_safe_mode:
             self._mailbox.post(ContinueWork())
         self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
@@ -356,7 +353,7 @@ class EngineLoop:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
         for message in unit.messages.handled(messages):
             if refusal := unit.messages.refusal_of(message):
-                _resolve_with_error(message, refusal)
+                resolve_with_error(message, refusal)
                 continue
             match message:
                 case Submit(answer=answer) if not answer.done():
@@ -386,7 +383,7 @@ class EngineLoop:
         again = [
             message
             for message in messages
-            if not _resolve_with_error(message, failure) and not isinstance(message, SurveyCompleted)
+            if not resolve_with_error(message, failure) and not isinstance(message, SurveyCompleted)
         ]
         if again:
             self._tasks.spawn("post messages again", self._post_later(again))
@@ -401,13 +398,3 @@ def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:
     """`what` as text, with the recent history of the message's job unless the error contains it already."""
     job = unit.get(message.job_id) if isinstance(message, JobEvent | UpdateTags | TimerFired) else None
     return str(what) if job is None or isinstance(what, IllegalTransition) else f"{what}; job {with_history(job)}"
-
-
-def _resolve_with_error(message: Message, error: BatchqError) -> bool:
-    """Resolve the message's answer with `error`; False if the message expects no answer."""
-    answer = getattr(message, "answer", None)
-    if answer is None:
-        return False
-    if not answer.done():
-        answer.set_exception(error)
-    return True

@@ -26,6 +26,7 @@ from batchq.domain.lifecycle.reconcile import SurveyedContainer
 from batchq.domain.machines import Machine
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import MetricValue
+from batchq.errors import BatchqError
 from batchq.ports.runtime import RuntimeIdentity
 
 ENOUGH_MESSAGES = 64  # messages among which the fixed cost of a unit of work is divided well enough
@@ -287,3 +288,13 @@ class Mailbox:
     @property
     def is_empty(self) -> bool:
         return not self._messages
+
+
+def resolve_with_error(message: Message, error: BatchqError) -> bool:
+    """Resolve the message's answer with `error`; False if the message expects no answer."""
+    answer = getattr(message, "answer", None)
+    if answer is None:
+        return False
+    if not answer.done():
+        answer.set_exception(error)
+    return True

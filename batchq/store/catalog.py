@@ -141,16 +141,13 @@ def _definitions(
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
     }
-    if visibility is None or (name is not None and _is_visible(visibility, definition_owner(connection, name))):
+    owner = None if name is None else definition_owner(connection, name)
+    if visibility is None or (owner is not None and visibility.has(owner)):
         return connection.execute(SQL[statement], parameters)
     if name is not None:
         return ()
     sorted_rows = execute_for_visible(connection, SQL, "job_definitions", parameters, visibility)
     return ((value,) for value, *_ in merge_sorted(sorted_rows, key=itemgetter(1, 2)))
-
-
-def _is_visible(visibility: Visibility, owner: Owner | None) -> bool:
-    return owner is not None and visibility.has(owner)
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:

@@ -130,7 +130,8 @@ class Database:
         self._check_file()
         if self._background_check is not None and self._background_check.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._background_check.damage}")
-        if not all(connection._thread.is_alive() for connection in self._connections()):  # noqa: SLF001 - aiosqlite does not expose it
+        connections = (self._writer, self._reader, self._browser, self._searcher)
+        if not all(connection._thread.is_alive() for connection in connections):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")
         await self.read(lambda connection: connection.execute("SELECT 1").fetchone())
@@ -141,9 +142,6 @@ class Database:
     def reserve_trouble(self) -> str | None:
         """The text for /healthz if reserved disk space is missing; else None."""
         return self._reserve.trouble
-
-    def _connections(self) -> tuple[aiosqlite.Connection, ...]:
-        return self._writer, self._reader, self._browser, self._searcher
 
     def _check_file(self) -> None:
         if _identity(self._path) != self._file:

@@ -7,7 +7,7 @@ table itself is read, from the newest job down.
 
 import json
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -84,7 +84,8 @@ def small_source(connection: Connection, query: PageQuery) -> IndexRange | None:
     if query.order_by is not SearchOrder.ENDED:
         return None
     if query.selection.groups is not None:
-        return _of_groups(query.selection.groups)
+        where = "jobs.group_id IN (SELECT value FROM json_each(:groups))"
+        return IndexRange(source="jobs", where=where, parameters={"groups": json_texts(query.selection.groups)})
     return (
         _children_of(connection, query.selection.parent)
         if query.selection.parent is not None
@@ -148,11 +149,6 @@ def _children_of(connection: Connection, parent: JobId) -> IndexRange:
     parameters: dict[str, Value] = {"first": sequences.start, "last": sequences.stop - 1}
     where = "jobs.sequence BETWEEN :first AND :last"
     return IndexRange(source="jobs", where=where, parameters=parameters, cost=ROW_COST)
-
-
-def _of_groups(groups: Collection[GroupId]) -> IndexRange:
-    where = "jobs.group_id IN (SELECT value FROM json_each(:groups))"
-    return IndexRange(source="jobs", where=where, parameters={"groups": json_texts(groups)})
 
 
 def _finished_of(connection: Connection, query: PageQuery) -> IndexRange | None:

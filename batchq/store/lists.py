@@ -187,12 +187,10 @@ def matches_definition(value: str, table: str = "jobs") -> tuple[str, Values]:
     name, colon, revision = value.partition(":")
     if not colon:
         return matches_name(f"{table}.definition", value)
-    condition, values = _compare(f"{table}.revision = ?", parse_integer(revision))
-    return f"({table}.definition = ? AND {condition})", [name, *values]
-
-
-def _compare(condition: str, number: int | None) -> tuple[str, Values]:
-    return ("FALSE", []) if number is None else (condition, [number])
+    number = parse_integer(revision)
+    if number is None:
+        return "FALSE", []
+    return f"({table}.definition = ? AND {table}.revision = ?)", [name, number]
 
 
 def any_of(conditions: Sequence[str]) -> str:

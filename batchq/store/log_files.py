@@ -151,7 +151,8 @@ def _read(path: Path, position: int, limit: int, max_bytes: int) -> LogPage:
     with _open_for_read(path) as file:
         _check_boundary(file, position)
         file.seek(position)
-        return _page(position, _limited(_forwards(file), limit, max_bytes))
+        complete = (record for record in file if record.endswith(b"\n"))
+        return _page(position, _limited(complete, limit, max_bytes))
 
 
 def _read_back(path: Path, position: int | None, limit: int, max_bytes: int) -> LogPage:
@@ -265,10 +266,6 @@ def _check_boundary(file: BinaryIO, position: int) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- in a thread: records
-
-
-def _forwards(file: BinaryIO) -> Iterator[bytes]:
-    return (record for record in file if record.endswith(b"\n"))
 
 
 def _backwards(file: BinaryIO, end: int) -> Iterator[bytes]:

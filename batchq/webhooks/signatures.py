@@ -17,9 +17,5 @@ def new_secret() -> str:
 def signature_header(secrets_of_webhook: Iterable[str], *, message_id: str, timestamp: int, body: bytes) -> str:
     """The header `webhook-signature`: one signature for each secret. `timestamp`: seconds since 1970."""
     signed = f"{message_id}.{timestamp}.".encode() + body
-    return " ".join(f"v1,{_signature(secret, signed)}" for secret in secrets_of_webhook)
-
-
-def _signature(secret: str, signed: bytes) -> str:
-    key = base64.b64decode(secret.removeprefix(PREFIX))
-    return base64.b64encode(hmac.new(key, signed, sha256).digest()).decode()
+    keys = [base64.b64decode(secret.removeprefix(PREFIX)) for secret in secrets_of_webhook]
+    return " ".join(f"v1,{base64.b64encode(hmac.digest(key, signed, sha256)).decode()}" for key in keys)

@@ -166,6 +166,15 @@ async def test_a_row_says_that_a_user_stopped_the_job(submit, search, http):
     assert stopped == {cancelled, terminated}
 
 
+async def test_failed_jobs_are_found_by_whether_they_were_stopped(submit, search, http):
+    cancelled = await submit("a")
+    await submit("b")
+    await http.post("CancelJob", {"jobId": cancelled, "reason": "enough"})
+
+    assert [job["jobId"] for job in (await search(stopped=True))["jobs"]] == [cancelled]
+    assert (await search(stopped=False))["jobs"] == []
+
+
 @pytest.mark.parametrize(
     ("order", "by_user"),
     [

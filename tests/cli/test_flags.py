@@ -52,6 +52,7 @@ WAITING, UNFINISHED = ["SUBMITTED", "PENDING", "RUNNABLE"], ["SUBMITTED", "PENDI
         (["release", "-A", "lab"], {"accounts": ["lab"], "held": True}),
         (["resume", "-u", "ann"], {"users": ["ann"], "held": True}),
         (["logs", "-t", "F", "-d", "fit"], {"jobDefinitions": ["fit"], "jobStatuses": ["FAILED"]}),
+        (["cost", "--stopped", "no"], {"stopped": False}),
         (["cost", "-w", "local"], {"computeEnvironments": ["local"]}),
     ],
 )

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
 
@@ -119,19 +118,6 @@ def test_a_command_that_calls_a_server_does_not_import_what_serves(command, flag
 
     assert module_of(command) in imported
     assert not imported & (HEAVY | OF_SOME_OUTPUT)
-
-
-def test_a_letter_means_one_thing_in_every_command():
-    """The long names of a letter share a word, as `queue` of `--queue` and `--new-queue`."""
-    meanings = defaultdict(list)
-    for words, command in leaves():
-        for action in command._actions:
-            letters = [name for name in action.option_strings if not name.startswith("--")]
-            long_names = [name for name in action.option_strings if name.startswith("--")]
-            for letter in letters if words != "ccancel" else ():  # the flags of another program
-                meanings[letter].append({word for name in long_names for word in name[2:].split("-")})
-
-    assert {letter: words for letter, words in meanings.items() if not set.intersection(*words)} == {}
 
 
 def test_each_command_on_a_server_has_the_flags_of_a_server():

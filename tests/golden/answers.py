@@ -4,9 +4,7 @@ What differs from run to run is masked: ids in the order of their first appearan
 """
 
 import json
-import os
 import sqlite3
-import subprocess
 import tempfile
 import time
 import urllib.error
@@ -18,8 +16,9 @@ from typing import Any
 
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.store.database import NAME
+from tests.golden.commands import outputs
 from tests.golden.masks import Masks
-from tests.support.service import BATCHQ, PATIENCE, Service, serving
+from tests.support.service import PATIENCE, Service, serving
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
 ONE_CPU = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
@@ -93,12 +92,21 @@ def files() -> dict[str, str]:
         with serving(Path(folder) / "data", *flags) as service:
             day = Day(service)
             names = _requests(day)
-            commands = dict(_commands(service, Path(folder), names))
+            commands = dict(outputs(service, Path(folder), names))
             stored = dict(_stored(Path(folder) / "data" / NAME, names))
-        masks = Masks(service.url.removeprefix("http://"))
+            metrics = _metric_families(service)
+        masks = Masks(service.url.removeprefix("http://"), folder=folder)
     answers = {f"answers/{dialect}.json": _text(masks.json(found)) for dialect, found in sorted(day.answers.items())}
     commands = {f"commands/{name}.txt": masks.text(text) for name, text in commands.items()}
+    answers["answers/metrics.txt"] = metrics
     return answers | commands | {f"stored/{name}.json": _text(masks.json(job)) for name, job in stored.items()}
+
+
+def _metric_families(service: Service) -> str:
+    """The names, types and descriptions of the metrics. Their values depend on the time."""
+    with urllib.request.urlopen(f"{service.url}/metrics", timeout=PATIENCE) as answer:
+        lines = answer.read().decode().splitlines()
+    return "".join(f"{line}\n" for line in lines if line.startswith("#"))
 
 
 def _text(value: object) -> str:
@@ -304,67 +312,9 @@ def _native(day: Day, jobs: Mapping[str, str]) -> None:
     day.ask("native", "GET", "/v1/batchq/jobs/unknown")
 
 
-COMMANDS: Mapping[str, str] = {
-    "list": "list --all",
-    "list-json": "list --all -o json",
-    "list-failed": "list --all -t FAILED --columns job,name,state,why",
-    "list-groups": "list --all --group-by state",
-    "list-reasons": "list --all --group-by reason",
-    "show": "show {again}",
-    "show-json": "show {again} -o json",
-    "show-task": "show {task}",
-    "show-nodes": "show {nodes}",
-    "show-array": "show {array}",
-    "why-failed": "why {bad}",
-    "why-waiting": "why {waiting}",
-    "why-too-large": "why {too-large}",
-    "why-json": "why {killed} -o json",
-    "history": "history {stopped}",
-    "logs": "logs {good}",
-    "wait": "wait {good} {bad}",
-    "queue-list": "queue list",
-    "queue-show": "queue show default",
-    "env-list": "env list",
-    "env-show": "env show local",
-    "def-list": "def list",
-    "def-show": "def show plain",
-    "resource-list": "resource list",
-    "events": "events {again}",
-    "cost": "cost",
-    "budget-list": "budget list",
-    "checkpoints": "checkpoints {good}",
-    "whoami": "whoami",
-    "top": "top",
-    "submit": "submit --name from-the-shell busybox -- true",
-    "hold": "hold {waiting} --reason later",
-    "release": "release {waiting}",
-    "cancel": "cancel {waiting}",
-    "terminate-dry-run": "terminate {running} --dry-run",
-    "terminate": "terminate {running} --reason over",
-    "help": "--help",
-}
-
-
 def _stored(database: Path, jobs: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """The stored state of jobs with one container, with several, and with several nodes."""
     with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:
-        for name in ("again", "task", "nodes", "array"):
+        for name in ("again", "task", "nodes", "array", "stopped"):
             (state,) = connection.execute("SELECT state FROM jobs WHERE id = ?", (jobs[name],)).fetchone()
             yield name, json.loads(state)
-
-
-def _commands(service: Service, folder: Path, jobs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The output of each command with its exit status."""
-    environment = os.environ | {
-        "BATCHQ_URL": service.url,
-        "XDG_CONFIG_HOME": str(folder / "config"),
-        "COLUMNS": "200",
-        "NO_COLOR": "1",
-        "TZ": "UTC",
-    }
-    for name, command in COMMANDS.items():
-        words = command.format_map(jobs).split()
-        done = subprocess.run(
-            [str(BATCHQ), *words], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
-        yield name, f"$ batchq {command}\n{done.stdout}{done.stderr}[exit status {done.returncode}]\n"

@@ -13,10 +13,11 @@ class Masks:
         r"|spent|number|Number|token|Token|timestamp|stamp|nextToken|uptime|container_id|address|version|ends|used_?cpu)$",
     )
 
-    def __init__(self, address: str) -> None:
-        """`address`: of the server."""
+    def __init__(self, address: str, *, folder: str) -> None:
+        """`address`: of the server. `folder`: the parent of its data directory."""
         self._names: dict[str, str] = {}
         self._address = address
+        self._folder = folder
 
     def json(self, value: Any, member: str = "") -> Any:
         """The value with masks, also in the texts below."""
@@ -34,7 +35,8 @@ class Masks:
 
     def text(self, text: str) -> str:
         """The text with masks."""
-        text = text.replace(self._address, "<address>")
+        text = text.replace(self._address, "<address>").replace(self._folder, "<folder>")
+        text = re.sub(r"\bwhsec_[\w+/=]+", "<secret>", text)
         text = re.sub(r"(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", self._name, text)
         text = re.sub(r"(?<![0-9a-f])[0-9a-f]{32,64}(?![0-9a-f])", self._name, text)
         text = re.sub(r"\b[0-9a-f]{8}\b(?=…|\.\.\.|[:#]\d|\s)", self._short, text)

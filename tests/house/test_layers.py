@@ -4,13 +4,21 @@ import re
 import tomllib
 
 from tests.house.measure import first_cycle
+from tests.house.room_graph import edges
 from tests.house.rooms import ROOT, imports, module, sources
+
+#: A change that needs another room or another arrow between rooms raises the limit, and its commit says why.
+MAX_ROOMS, MAX_ARROWS = 18, 87
+COMPOSITION_ROOT = {"batchq.server", "batchq.api", "batchq.compute"}
+
+
+def contract(name):
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    return next(each for each in contracts if each["id"] == name)
 
 
 def layered_modules():
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    layers = next(contract["layers"] for contract in contracts if contract["id"] == "layers")
-    return {room for layer in layers for room in re.findall(r"[\w.]+", layer)}
+    return {room for layer in contract("layers")["layers"] for room in re.findall(r"[\w.]+", layer)}
 
 
 def is_under(text, layers):
@@ -29,3 +37,16 @@ def test_every_module_stands_on_a_layer():
 
 def test_no_modules_import_each_other():
     assert first_cycle(imports()) == ()
+
+
+def test_the_contract_of_the_composition_root_names_every_other_room():
+    rooms = {".".join(module(source).split(".")[:2]) for source in sources()} - {"batchq"}
+
+    assert set(contract("inside")["source_modules"]) == rooms - COMPOSITION_ROOT
+
+
+def test_rooms_and_arrows_between_them_do_not_increase():
+    rooms = {room for arrow in edges() for room in arrow}
+
+    assert len(rooms) <= MAX_ROOMS
+    assert len(edges()) <= MAX_ARROWS

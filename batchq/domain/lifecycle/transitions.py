@@ -24,7 +24,7 @@ A TerminateJob after a CancelJob still stops the containers. The orders that had
 `Job.stop_orders`. AWS ends a PENDING job only when its dependencies have ended; batchq ends it at once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -32,7 +32,7 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
-from batchq.domain.ids import MachineName, node_of_key
+from batchq.domain.ids import node_of_key
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import arrays, container_stops, containers, forced_failure, holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, to_runnable, with_history
@@ -117,17 +117,18 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Job:
     """
     if job.held:
         raise IllegalTransition(f"Placed cannot happen to the held {with_history(job)}")
+    machines = event.machines
+    containers = [
+        AttemptContainer(key=key, machine=machines[node_of_key(key)] if machines else None)
+        for key in job.spec.nodes.containers
+    ]
     attempt = Attempt(
         number=len(job.attempts) + 1,
         environment=event.environment,
         placed_at=now,
-        containers=tuple([_container(key, event.machines) for key in job.spec.nodes.containers]),
+        containers=tuple(containers),
     )
     return move_to(job, Status.STARTING, attempt=attempt, status_reason=None, blocked_at=None, promised_start=None)
-
-
-def _container(key: str, machines: Sequence[MachineName]) -> AttemptContainer:
-    return AttemptContainer(key=key, machine=machines[node_of_key(key)]) if machines else AttemptContainer(key=key)
 
 
 def _cancel_queued(job: Job, event: on.CancelRequested, now: datetime) -> Job:
