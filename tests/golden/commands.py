@@ -62,7 +62,7 @@ COMMANDS: Mapping[str, str] = {
     "account-add": "account add physics --job-vcpus 4 --queued 100 --data {data}",
     "account-list": "account list --data {data}",
     "account-show": "account show physics --data {data}",
-    "user-add": "user add ada --account physics --data {data}",
+    "user-add": "user add ada --account physics --role admin --data {data}",
     "user-list": "user list --data {data}",
     "key-list": "key list --data {data}",
     "budget-set": "budget set -A physics --soft 80 --hard 100 --period month",
