@@ -150,10 +150,10 @@ class Checkpoints:
             return False
 
     async def _post_final(self, job: Job, *, ended: bool) -> bool:
-        """Post the newest complete checkpoint from after the request, if it exists; whether it does.
+        """Post the newest complete checkpoint that was written after the request. Returns whether one exists.
 
-        It is the newest of those that are complete at the mark, so every other one is older than it, or was written
-        after the mark: the next attempt continues from the latter.
+        A mark is set first, and only checkpoints that are complete at the mark count. Later ones are not posted: the
+        next attempt continues from them.
         """
         names = await self._complete_names(job, ended=ended)
         if not names:

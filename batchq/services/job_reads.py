@@ -34,7 +34,10 @@ TRAINING_GROUP = "/aws/sagemaker/TrainingJobs"
 
 
 def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
-    """The error for a job that does not exist. `array`: if `job_id` is that of a child, its array; None if hidden."""
+    """The error for a job that does not exist.
+
+    `array`: the array of a child; None for any other job, and if the caller may not see the array.
+    """
     child = parent_of(job_id)
     is_child = array is not None and child is not None and is_parent(array) and child[1] < size(array)
     if array is None or not is_child or array.status not in FINISHED:

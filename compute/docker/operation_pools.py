@@ -83,7 +83,7 @@ class UnresponsiveContainers:
             breaker.probe_now.set()
 
     def survey_failed(self) -> None:
-        """A survey failed: the engine as a whole may be the cause of the silence."""
+        """A survey failed: perhaps the engine as a whole does not answer, and not the calls about single containers."""
         self._survey_failed = True
 
     def survey_succeeded(self, found: Iterable[Inspection]) -> None:

@@ -281,23 +281,17 @@ def _next_step(job: Job, container: AttemptContainer, _: on.GraceExpired, now: d
 
 def _start_timed_out(job: Job, container: AttemptContainer, _: on.StartTimedOut, now: datetime) -> Job:
     """AWS: the containers whose conditions `container` did not meet in its startTimeout give up, and the task stops."""
-    waiting = {other_container.key: dependency for other_container, dependency in waiting_for(job, container)}
+    unmet = {waiting.key: dependency.condition for waiting, dependency in waiting_for(job, container)}
     limit = task_container_of(job, container).start_timeout
-    if not waiting or limit is None:
+    if not unmet or limit is None:
         return job
 
-    def give_up_or_stop(other_container: AttemptContainer) -> AttemptContainer:
-        if other_container.key in waiting:
-            return ended_container(
-                other_container, now, _too_late(container, waiting[other_container.key].condition, limit)
-            )
-        return (
-            order_container_stop(job, other_container, now)
-            if other_container.node == container.node
-            else other_container
-        )
+    def give_up_or_stop(other: AttemptContainer) -> AttemptContainer:
+        if other.key in unmet:
+            return ended_container(other, now, _too_late(container, unmet[other.key], limit))
+        return order_container_stop(job, other, now) if other.node == container.node else other
 
-    return _decided_by(each(job, give_up_or_stop), container.node, tuple(waiting))
+    return _decided_by(each(job, give_up_or_stop), container.node, tuple(unmet))
 
 
 def _too_late(container: AttemptContainer, condition: Condition, limit: timedelta) -> str:
