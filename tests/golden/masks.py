@@ -48,7 +48,6 @@ class Masks:
         text = re.sub(r"the last <duration>(; a space.*|: nothing is.*)", "<activity>", text)
         text = re.sub(r"\b1[678]\d{11}\b", "<ms>", text)
         text = re.sub(r'"number": \d+', '"number": <number>', text)
-        text = re.sub(r'"limit": [\d.]{3,}', '"limit": <limit of the machine>', text)
         text = re.sub(r"\d+(\.\d+)? (?=\[\W*\] GiB)", "<memory of the machine> ", text)
         text = re.sub(r"/\d{4,}\b|(?<=of )\d{4,}(?= MiB)", "/<memory of the machine>", text)
         return re.sub(r"(<duration> ?)+", "<duration>", text)
