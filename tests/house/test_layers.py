@@ -46,7 +46,9 @@ def test_the_contract_of_the_composition_root_names_every_other_room():
 
 
 def test_rooms_and_arrows_between_them_do_not_increase():
-    rooms = {room for arrow in edges() for room in arrow}
+    """`compute` counts as one room with the runtimes in it."""
+    pairs = {(start.split(".")[0], end.split(".")[0]) for start, end in edges()}
+    arrows = {(start, end) for start, end in pairs if start != end}
 
-    assert len(rooms) <= MAX_ROOMS
-    assert len(edges()) <= MAX_ARROWS
+    assert len({room for arrow in arrows for room in arrow}) <= MAX_ROOMS
+    assert len(arrows) <= MAX_ARROWS
