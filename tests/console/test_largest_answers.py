@@ -195,6 +195,7 @@ OTHERS = {
     "/live",  # a stream
     "/jobs/{job}/log/text",  # a stream
     "/groups/{group}/csv",  # made in a thread
+    "/jobs/{job}/children/csv",  # the same
     "/resources/{name}",  # a part of the environments' page: at most 150 jobs
     "/stop/results/{invocation}",  # as the preview
     "/rerun/results/{invocation}",  # at most 100 lines
