@@ -21,8 +21,11 @@ UNANSWERED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, H
 SIGNAL_FIRST_PROCESS = """own=$(cat /proc/self/cgroup); for path in /proc/[0-9]*; do pid=${{path#/proc/}}
 [ $pid != $$ ] && [ "$(cat $path/cgroup 2>/dev/null)" = "$own" ] || continue
 while read key value; do [ $key = PPid: ] && [ $value = 0 ] && kill -s {signal} $pid && sent=1; done < $path/status
-done; [ -n "$sent" ]"""
+done; [ -n "$sent" ] || exit 3"""
 KILLED_CODES = frozenset({"137", "143"})  # the container ended while `kill` ran in it
+NO_PROCESS_CODE = (
+    "3"  # of SIGNAL_FIRST_PROCESS: the image has a shell, and the first process was not there at this moment
+)
 
 
 class Delivery(StrEnum):
@@ -31,7 +34,7 @@ class Delivery(StrEnum):
     DELIVERED = "DELIVERED"
     #: The image has neither a shell nor `kill`, or the process could not be signalled.
     IMPOSSIBLE = "IMPOSSIBLE"
-    #: The container does not run any more, or ended in the meantime: an inspection shows it.
+    #: The container does not run any more, ended in the meantime, or its process was not found: an inspection shows it.
     ENDED = "ENDED"
 
 
@@ -64,7 +67,8 @@ def delivery_of(status: dict[str, Any]) -> Delivery:
     message = str(status.get("message"))
     if status.get("reason") == "NonZeroExitCode":
         causes = (status.get("details") or {}).get("causes") or [{}]
-        return Delivery.ENDED if str(causes[0].get("message")) in KILLED_CODES else Delivery.IMPOSSIBLE
+        code = str(causes[0].get("message"))
+        return Delivery.ENDED if code in {*KILLED_CODES, NO_PROCESS_CODE} else Delivery.IMPOSSIBLE
     if "executable file not found" in message or "no such file or directory" in message:
         return Delivery.IMPOSSIBLE
     raise RuntimeUnknown(f"exec: {message}"[:500])

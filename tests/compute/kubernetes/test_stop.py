@@ -159,6 +159,7 @@ def failed(code):
     [
         ({"status": "Success"}, Delivery.DELIVERED),
         (failed(1), Delivery.IMPOSSIBLE),
+        (failed(3), Delivery.ENDED),
         (failed(127), Delivery.IMPOSSIBLE),
         (failed(137), Delivery.ENDED),
         (failed(143), Delivery.ENDED),
