@@ -74,7 +74,7 @@ ROWS = {
     "POST /rerun": PageRow(form=INVOCATION | {"job": "{job}"}),
     **{f"GET /jobs/{{job}}{part}": PageRow() for part in ("", "/log", "/log/text")},
     **{f"GET /jobs/{{job}}/nodes/{{node}}{part}": PageRow(kind="gang") for part in ("", "/log", "/log/text")},
-    "GET /jobs/{job}/children": PageRow(kind="array"),
+    **{f"GET /jobs/{{job}}/children{part}": PageRow(kind="array") for part in ("", "/csv")},
     **{f"GET /groups/{{group}}{part}": PageRow(kind="grouped") for part in ("", "/csv")},
     **both("/jobs/{id}/stop", form=ORDER),
     **both("/jobs/{id}/nodes/{node}/stop", form=ORDER, kind="gang"),

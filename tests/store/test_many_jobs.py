@@ -51,7 +51,8 @@ class Counter:
 
 async def watched(store):
     counter = Counter()
-    for connection in store._database._connections():
+    database = store._database
+    for connection in (database._writer, database._reader, database._browser, database._searcher):
         await connection.set_progress_handler(counter, EACH)
     return counter
 
