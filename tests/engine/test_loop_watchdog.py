@@ -111,7 +111,7 @@ async def test_a_loop_that_responds_in_time_is_healthy(clock, watchdog, caplog):
         clock.passed += INTERVAL + MAX_DELAY
 
     assert watchdog.health() == "ok"
-    assert caplog.records == []
+    assert [record for record in caplog.records if record.name.startswith("batchq")] == []
 
 
 async def test_an_old_blockage_is_no_longer_reported(clock, watchdog):
