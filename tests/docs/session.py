@@ -162,7 +162,7 @@ def commands(text: str) -> Iterator[str]:
 def comparable(text: str) -> str:
     """A recorded output without ids, keys, sizes and times, which differ in each run."""
     text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "ID", text)
-    text = re.sub(r"\b[0-9a-f]{8}\b", "ID", text)
+    text = re.sub(r"(?<!\.)\b[0-9a-f]{8}\b", "ID", text)
     text = re.sub(r"\bBQ[A-Z0-9]{10,}\b", "KEY", text)
     text = re.sub(r"[0-9]+(st|nd|rd|th)\b", "0th", text)
     text = re.sub(r"[0-9]+(\.[0-9]+)?", "0", text)
