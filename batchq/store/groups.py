@@ -12,7 +12,20 @@ from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import execute_each, load_statements
 
-SQL = load_statements("groups.sql")
+#: The conditions of a list of groups: they are visible to the caller, and in one of the queues.
+_SELECTED = """
+AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
+AND (
+    :queues IS NULL
+    OR EXISTS (
+        SELECT 1 FROM (
+            SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
+            WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
+        ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
+    )
+)
+"""
+SQL = {name: sql.format(selected=_SELECTED) for name, sql in load_statements("groups.sql").items()}
 
 Connection = sqlite3.Connection
 

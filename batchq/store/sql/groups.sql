@@ -1,4 +1,4 @@
--- Groups of jobs.
+-- Groups of jobs. In these statements {selected} stands for the conditions that groups.py has.
 
 -- put_group
 INSERT INTO job_groups (id, sequence, name, owner, account, ended_at, value)
@@ -11,31 +11,13 @@ SELECT job_groups.value FROM json_each(:ids) AS named CROSS JOIN job_groups ON j
 -- newest_groups
 SELECT value FROM job_groups INDEXED BY job_groups_by_order
 WHERE sequence < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
-    AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
-    AND (
-        :queues IS NULL
-        OR EXISTS (
-            SELECT 1 FROM (
-                SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
-                WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
-            ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
-        )
-    )
+    {selected}
 ORDER BY sequence DESC LIMIT :limit;
 
 -- newest_groups_with_name
 SELECT value FROM job_groups INDEXED BY job_groups_by_name
 WHERE name = :name AND sequence < :before AND (:since IS NULL OR ended_at IS NULL OR ended_at >= :since)
-    AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
-    AND (
-        :queues IS NULL
-        OR EXISTS (
-            SELECT 1 FROM (
-                SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
-                WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
-            ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
-        )
-    )
+    {selected}
 ORDER BY sequence DESC LIMIT :limit;
 
 -- waiting_members

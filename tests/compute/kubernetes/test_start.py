@@ -416,11 +416,16 @@ async def test_a_pod_with_gpus_waits_until_its_node_has_free_gpus(model):
     await runtime.start(second.tag)
 
 
-async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_path):
-    file = tmp_path / "secrets.json"
-    file.write_text('{"db": "hidden"}')
+def secret_of(folder, text):
+    """Secrets with this one, whose name is `db`."""
+    file = folder / "secrets.json"
+    file.write_text(f'{{"db": "{text}"}}')
     file.chmod(0o600)
-    async with kubernetes_runtime(secrets=Secrets(file=file, environment={})) as (runtime, cluster):
+    return Secrets(file=file, environment={})
+
+
+async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_path):
+    async with kubernetes_runtime(secrets=secret_of(tmp_path, "hidden")) as (runtime, cluster):
         container = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
         cluster.fault = lambda method, path: "lost" if method == "POST" and path.endswith("secrets") else None
         with pytest.raises(RuntimeUnknown):
@@ -479,10 +484,7 @@ async def test_an_absent_server_has_no_effect_on_a_start(model):
 
 
 async def test_only_the_secret_of_an_earlier_pod_is_replaced(tmp_path):
-    file = tmp_path / "secrets.json"
-    file.write_text('{"db": "s3cret"}')
-    file.chmod(0o600)
-    async with kubernetes_runtime(secrets=Secrets(file=file, environment={})) as (runtime, cluster):
+    async with kubernetes_runtime(secrets=secret_of(tmp_path, "s3cret")) as (runtime, cluster):
         container = launch(Script(seconds=None), secrets=(Secret(name="PASSWORD", value_from="db"),))
         name = name_of(container.tag)
         secret = {"metadata": {"name": name, "uid": "1", "ownerReferences": [{"uid": "an earlier pod"}]}}
