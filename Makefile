@@ -90,7 +90,7 @@ use-on-kubernetes: develop engine ## The demo, and real clients, with jobs on a 
 
 test-clients: develop engine ## Real clients (AWS CLI, Snakemake, Airflow, ...) against a real server; minutes.
 	@.ci/clients
-	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients
+	$(BIN)/pytest -q -m clients -n 4 --dist loadfile tests/clients tests/docs
 
 test-engines: develop ## The demo and docker tests on other engines (Podman, newer Docker), as root; ONLY=podman-4,... Minutes each.
 	$(BIN)/python -m tests.engines --only "$(ONLY)"
@@ -99,7 +99,7 @@ faults: develop engine ## Inject every fault of the catalogue and print a table 
 	@.ci/tools
 	$(BIN)/python -m tests.faults
 
-trainer: develop engine ## Make the image batchq-trainer of docs/training.md from this machine's Python.
+trainer: install engine ## Make the image batchq-trainer of docs/training.md from this machine's Python.
 	$(BIN)/python -m tests.trainer.image
 
 demo: develop engine ## Serve, and run, cancel and terminate jobs through boto3; a minute.

@@ -51,7 +51,7 @@ def readme_steps() -> Sequence[Step]:
     (text,) = [
         example.text for example in examples((ROOT / "README.md").read_text()) if "aws batch submit-job" in example.text
     ]
-    return tuple(Step(command.replace("$PWD/.venv", "/opt/batchq")) for command in COMMAND.findall(text))
+    return tuple(Step(command) for command in COMMAND.findall(text))
 
 
 STEPS: Sequence[tuple[str, Sequence[Step]]] = (

@@ -5,14 +5,16 @@ import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 
+from tests.clients.client import BIN
 from tests.docs.engine import example_engine
-from tests.docs.pages import EXAMPLE, ROOT, Example, examples, name, pages_with_examples
-from tests.docs.session import Session, comparable
+from tests.docs.pages import CLIENTS, EXAMPLE, ROOT, SIMULATED, Example, examples, name, needs, pages_with_examples
+from tests.docs.session import BINARIES, Session, comparable
 
 
-def played(page: Path, folder: Path, *, docker: bool) -> list[tuple[Example, str]]:
+def played(page: Path, folder: Path) -> list[tuple[Example, str]]:
     """Each example of a page with the text that its block should have."""
-    session = Session(folder, docker=docker)
+    programs = BIN if needs(page) == CLIENTS else BINARIES
+    session = Session(folder, docker=needs(page) != SIMULATED, programs=programs)
     try:
         found = []
         for example in examples(page.read_text()):
@@ -37,12 +39,11 @@ def current(text: str, plays: list[tuple[Example, str]]) -> str:
 
 
 def main(names: list[str]) -> None:
-    for page in [ROOT / other_name for other_name in names] or pages_with_examples(docker=False):
-        docker = page in pages_with_examples(docker=True)
+    for page in [ROOT / other_name for other_name in names] or pages_with_examples(SIMULATED):
         with tempfile.TemporaryDirectory(prefix="batchq-docs-") as made:
             folder = Path(made)
-            with example_engine(folder) if docker else nullcontext():
-                page.write_text(current(page.read_text(), played(page, folder, docker=docker)))
+            with nullcontext() if needs(page) == SIMULATED else example_engine(folder):
+                page.write_text(current(page.read_text(), played(page, folder)))
         print(name(page))
 
 

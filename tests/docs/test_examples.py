@@ -6,39 +6,81 @@ from dataclasses import replace
 import pytest
 
 from tests.bench.wire import Caller
+from tests.docs.blocks import not_run
 from tests.docs.engine import example_engine
-from tests.docs.pages import ROOT, examples, name, pages_with_examples
+from tests.docs.pages import (
+    CLIENTS,
+    DOCKER,
+    LANGUAGES_OF_COMMANDS,
+    OTHER_LANGUAGES,
+    ROOT,
+    SIMULATED,
+    Example,
+    blocks,
+    examples,
+    name,
+    pages_for_users,
+    pages_with_examples,
+)
 from tests.docs.record import current, played
 from tests.docs.session import Session
 
 
-def assert_current(page, folder, *, docker):
+def assert_current(page, folder):
     text = page.read_text()
 
-    plays = played(page, folder, docker=docker)
+    plays = played(page, folder)
 
     assert current(text, plays) == text, f"run: python -m tests.docs.record {name(page)}"
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("page", pages_with_examples(docker=False), ids=name)
+@pytest.mark.parametrize("page", pages_with_examples(SIMULATED), ids=name)
 def test_examples_run_with_simulated_containers(page, tmp_path):
-    assert_current(page, tmp_path, docker=False)
+    assert_current(page, tmp_path)
 
 
 @pytest.mark.docker
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", pages_with_examples(docker=True), ids=name)
+@pytest.mark.parametrize("page", pages_with_examples(DOCKER), ids=name)
 def test_examples_run_on_docker(page, tmp_path, docker_engine):
     with example_engine(tmp_path):
-        assert_current(page, tmp_path, docker=True)
+        assert_current(page, tmp_path)
 
 
-def test_pages_for_servers_with_docker_run_on_docker():
-    on_docker = {name(example) for example in pages_with_examples(docker=True)}
+@pytest.mark.clients
+@pytest.mark.docker
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", pages_with_examples(CLIENTS), ids=name)
+def test_examples_run_with_the_clients_of_other_projects(page, tmp_path, docker_engine):
+    with example_engine(tmp_path):
+        assert_current(page, tmp_path)
 
-    assert {"README.md", "docs/sweeps.md", "docs/cost.md", "docs/training.md"} <= on_docker
-    assert not [page for page in on_docker if "BATCHQ_SIMULATED" in (ROOT / page).read_text()]
+
+def test_only_the_page_on_simulated_containers_runs_without_docker():
+    assert [name(page) for page in pages_with_examples(SIMULATED)] == ["docs/ci.md"]
+    assert not [page for page in pages_with_examples(DOCKER) if "BATCHQ_SIMULATED" in page.read_text()]
+
+
+@pytest.mark.process
+def test_a_failed_command_fails_its_block_although_the_last_one_succeeds(tmp_path):
+    shell = Session(tmp_path, docker=False)
+    try:
+        with pytest.raises(AssertionError, match="false"):
+            shell.play(Example(action="run", argument="", language="sh", text="false\ntrue\n"))
+    finally:
+        shell.close()
+
+
+def test_each_block_of_commands_is_run_or_has_a_reason():
+    assert not LANGUAGES_OF_COMMANDS & OTHER_LANGUAGES
+    found = [(name(page), block) for page in pages_for_users() for block in blocks(page.read_text())]
+
+    assert {block.language for _, block in found} <= LANGUAGES_OF_COMMANDS | OTHER_LANGUAGES
+    unmarked = {(page, block.first) for page, block in found if block.is_of_commands and not block.is_example}
+    assert unmarked == set(not_run())
+    words = (word.rstrip(":,") for reason in not_run().values() for word in reason.split())
+    assert all((ROOT / word).exists() for word in words if word.startswith(("tests/", ".ci/")))
 
 
 TRAINING = (
@@ -104,7 +146,7 @@ def test_the_sweep_of_readme_is_drawn_on_the_page_of_its_group(tmp_path, docker_
 
 def test_the_workflow_runs_commands_that_other_examples_run():
     """GitHub's runner is not here; its steps are `pip install`, and the tests that the page runs itself."""
-    page = next(example for example in pages_with_examples(docker=False) if example.name == "ci.md")
+    (page,) = pages_with_examples(SIMULATED)
     found = examples(page.read_text())
 
     (workflow,) = (example for example in found if example.action == "workflow")
