@@ -10,12 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import yaml
+
 from tests.docs.pages import ROOT, Example
 from tests.support.certificates import Authority
 from tests.support.service import reserved
 
 BINARIES = Path(sys.executable).parent
 READY = "batchq is ready at "
+TOOLS = BINARIES.parent / "tools" / "usr" / "bin"  # of `.ci/tools`
 PATIENCE = 60.0  # seconds
 END = "-- end of the command --"
 PORT = "22824"
@@ -28,7 +31,7 @@ ENDED_BY_INTERRUPT = {0, 124, 130}  # 124: of timeout
 
 
 class Session:
-    """A folder with a link to `.venv`, a shell in it, and a server that is started by an example.
+    """A folder with links to `.venv` and `docs`, a shell in it, and a server that is started by an example.
 
     Pages name the default port, and data in `/var/lib/batchq`; commands get a free port and a folder of the test.
     Commands are found in `programs`, then in `.venv`. `make` runs in the folder of the repository. Webhooks of other
@@ -47,11 +50,12 @@ class Session:
         self._runtime = "docker" if docker else "simulated"
         self._server: subprocess.Popen[str] | None = None
         (folder / ".venv").symlink_to(BINARIES.parent)
+        (folder / "docs").symlink_to(ROOT / "docs")
         inherited = {name: os.environ[name] for name in ("DOCKER_HOST", "TMPDIR") if name in os.environ}
         self.environment = inherited | {
             "HOME": str(folder),
             "TZ": "UTC",
-            "PATH": f"{programs}:{BINARIES}:{os.environ['PATH']}",
+            "PATH": f"{programs}:{BINARIES}:{TOOLS}:{os.environ['PATH']}",
             "BATCHQ_DATA": str(folder / "data"),
             "BATCHQ_PORT": port,
             "BATCHQ_WEBHOOK_HOSTS": "127.0.0.1",
@@ -85,7 +89,7 @@ class Session:
             case "server" if is_served(example):
                 self.start_server(served(example.text), example.argument)
             case "workflow":
-                pass
+                yaml.safe_load(example.text)
             case "interrupt":
                 self._interrupted(example)
             case _:
