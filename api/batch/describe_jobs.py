@@ -30,13 +30,13 @@ from batchq.domain.lifecycle.views import (
 from batchq.domain.task import DefinitionForm, Nodes, Task
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
+from batchq.services.client_requests import OLDER_MEMBERS
 from batchq.services.job_views import JobView
 
 MAX_DESCRIBED = 100
 Content = dict[str, Any]
 Registered = Mapping[str, Any]
 WHOLE_VCPU = 1000  # thousandths of a vCPU
-_OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
 
 
 class DescribeJobs(WireModel):
@@ -353,7 +353,7 @@ def _resources(properties: Registered, spec: ContainerSpec) -> Content:
     entries = {requirement["type"]: requirement for requirement in properties.get("resourceRequirements", ())}
     wanted = _entries(spec.resources)
     kept = {kind: wanted[kind] for kind in entries if kind in wanted}
-    new = {kind: text for kind, text in wanted.items() if kind not in kept and _OLDER_MEMBERS.get(kind) not in older}
+    new = {kind: text for kind, text in wanted.items() if kind not in kept and OLDER_MEMBERS.get(kind) not in older}
     return {**older, "resourceRequirements": [{"type": kind, "value": text} for kind, text in (kept | new).items()]}
 
 

@@ -14,11 +14,10 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import microseconds
 from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.store import rows
-from batchq.store.lists import any_of, matches_definition, matches_name
+from batchq.store.lists import LISTED, any_of, matches_definition, matches_name
 from batchq.store.rows import WILDCARD, json_texts, lower_case
 
 T = "{t}"  # stands for the alias of the table or index in the text of a condition
-LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
 
 _MILLISECOND = 1000  # microseconds
 
