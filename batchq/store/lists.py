@@ -24,7 +24,7 @@ from batchq.ports.jobs import Age, ChildRun
 from batchq.ports.logs import LogStream
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
-from batchq.store.rows import WILDCARD, lower_case, parse_integer
+from batchq.store.rows import WILDCARD, parse_integer
 from batchq.store.statements import load_statements
 
 SQL = load_statements("lists.sql")
@@ -143,7 +143,7 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
         conditions.append(condition)
         parameters += values
     if query.name is not None:
-        condition, values = matches_name("name", rows.text(lower_case(query.name)))
+        condition, values = matches_name("name", rows.text(query.name.lower()))
         conditions.append(condition)
         parameters += values
     parameters.append(query.limit)

@@ -78,7 +78,7 @@ def new_job_row(job: Job) -> Row:
     resources = spec.resources
     return state_row(job, version=job.version) | {
         "queue": text(spec.queue),
-        "name": text(lower_case(spec.name)),
+        "name": text(spec.name.lower()),
         "definition": text(spec.definition.name),
         "revision": integer(spec.definition.revision),
         "owner": text(spec.owner.user),
@@ -244,16 +244,12 @@ def group_row(group: Group) -> Row:
     return {
         "id": text(group.terms.id),
         "sequence": group.sequence,
-        "name": text(lower_case(group.terms.name)),
+        "name": text(group.terms.name.lower()),
         "owner": text(group.owner.user),
         "account": text(group.owner.account),
         "ended_at": None if group.ended_at is None else microseconds(group.ended_at),
         "value": as_json(group),
     }
-
-
-def group_of_row(value: str) -> Group:
-    return GROUP.decode(value)
 
 
 def resource_row(resource: CatalogResource) -> Row:
@@ -302,11 +298,6 @@ def integer(number: int) -> int:
     if -MAX_INTEGER <= number <= MAX_INTEGER:
         return number
     return MAX_INTEGER if number > 0 else -MAX_INTEGER
-
-
-def lower_case(name: str) -> str:
-    """The name in lower case, for case-insensitive comparison."""
-    return name.lower()
 
 
 def parse_integer(text: str) -> int | None:
