@@ -3,6 +3,8 @@
 Clients of AWS ignore members that they do not know. Decisions 0025 and 0068.
 """
 
+from typing import Any
+
 from msgspec import Struct, to_builtins
 
 from batchq.api.operations.schemas import Additions
@@ -73,28 +75,25 @@ def definition_additions(definition: JobDefinition) -> object:
 
 def job_additions(job: Job) -> object:
     """Of a job in a list."""
-    owner = job.spec.owner
-    authors = tuple(map(_author, job.spec.authors))
-    return to_builtins(JobAdditions(user=owner.user, account=owner.account, authors=authors))
+    return to_builtins(JobAdditions(**_people(job)))
 
 
 def job_detail_additions(job: Job) -> object:
     """Of a job that is described. A pause of an attempt that has ended is only in `stopOrders`."""
-    owner, latest = job.spec.owner, latest_order(job)
-    additions = JobDetailAdditions(
-        user=owner.user,
-        account=owner.account,
-        authors=tuple(map(_author, job.spec.authors)),
-        stop_order=None if latest is None else stop_order_answer(latest),
-        stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
-    )
-    return to_builtins(additions)
+    latest, orders = latest_order(job), tuple(map(stop_order_answer, job.stop_orders))
+    order = None if latest is None else stop_order_answer(latest)
+    return to_builtins(JobDetailAdditions(**_people(job), stop_order=order, stop_orders=orders))
 
 
 def attempt_additions(attempt: Attempt) -> object | None:
     """None for an attempt that was not measured."""
     use = use_answer(attempt.use)
     return None if use is None else to_builtins(AttemptAdditions(use=use))
+
+
+def _people(job: Job) -> dict[str, Any]:
+    owner = job.spec.owner
+    return {"user": owner.user, "account": owner.account, "authors": tuple(map(_author, job.spec.authors))}
 
 
 def _author(owner: Owner) -> AuthorResponse:
