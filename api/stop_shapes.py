@@ -1,11 +1,5 @@
 """Stop orders, holds and the use of jobs in responses, in every dialect."""
 
-from collections.abc import Mapping
-
-from msgspec import to_builtins
-
-from batchq.domain.job import Job
-from batchq.domain.lifecycle.stopping import latest_order
 from batchq.domain.stop_values import Hold, StopOrder, StopStep
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.domain.use import Use
@@ -32,18 +26,6 @@ def stop_order_answer(order: StopOrder) -> StopOrderResponse:
         forced_by=order.forced_by or None,
         killed_at=optional_milliseconds(order.killed_at),
     )
-
-
-def stop_orders_members(job: Job) -> Mapping[str, object]:
-    """`stopOrder`, the latest order, and `stopOrders`, all orders, oldest first; neither without an order.
-
-    A pause of an attempt that has ended is only in `stopOrders`.
-    """
-    if not job.stop_orders:
-        return {}
-    every: dict[str, object] = {"stopOrders": [to_builtins(stop_order_answer(order)) for order in job.stop_orders]}
-    latest = latest_order(job)
-    return every if latest is None else {"stopOrder": to_builtins(stop_order_answer(latest)), **every}
 
 
 def stop_step_answer(step: StopStep) -> StopStepResponse:

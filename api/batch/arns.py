@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from msgspec import Struct
 
 from batchq.api.batch import validation
-from batchq.domain.ids import DefinitionRef, JobId, Tag
+from batchq.domain.ids import DefinitionRef, JobId, QueueName, Tag
 from batchq.errors import Invalid, NotFound
 
 
@@ -89,6 +89,10 @@ class BatchArns(Struct, frozen=True, kw_only=True):
         if name is None:
             raise NotFound(f"{kind.title().replace('-', '')} {text} not found.")
         return name
+
+    def queue_named(self, text: str) -> QueueName:
+        """The job queue that the member jobQueue of a request names. Raises as `required_name`."""
+        return QueueName(self.required_name(ArnKind.QUEUE, text, member="jobQueue"))
 
     def listed(self, kind: ArnKind, text: str) -> str | None:
         """As `named`, but None for an ARN of another account: AWS omits unknown resources from lists."""

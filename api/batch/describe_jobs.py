@@ -3,17 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import to_builtins
-
 from batchq.api.batch import eks
+from batchq.api.batch.additions import attempt_additions, job_additions, job_detail_additions
 from batchq.api.batch.arns import ArnKind, BatchArns, to_job_id
 from batchq.api.batch.consumable_resources import needs_to_wire
 from batchq.api.batch.context import Answer, BatchRequest
-from batchq.api.batch.job_definitions import parse_document, user_to_wire, with_empty_lists
+from batchq.api.batch.job_definitions import parse_document, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import stop_orders_members, use_answer
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
@@ -30,13 +28,13 @@ from batchq.domain.lifecycle.views import (
 from batchq.domain.task import DefinitionForm, Nodes, Task
 from batchq.domain.times import milliseconds
 from batchq.errors import Invalid
+from batchq.services.client_requests import OLDER_MEMBERS
 from batchq.services.job_views import JobView
 
 MAX_DESCRIBED = 100
 Content = dict[str, Any]
 Registered = Mapping[str, Any]
 WHOLE_VCPU = 1000  # thousandths of a vCPU
-_OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
 
 
 class DescribeJobs(WireModel):
@@ -88,7 +86,7 @@ def job_detail(view: JobView, arns: BatchArns) -> Content:
             "consumableResourceProperties": needs_to_wire(spec.needs, arns) if spec.needs else None,
             "isCancelled": job.is_cancelled,
             "isTerminated": job.is_terminated,
-            "batchq": {**owner_to_wire(job), **stop_orders_members(job)},
+            "batchq": job_detail_additions(job),
         }
     )
 
@@ -141,18 +139,9 @@ def job_summary(job: Job, arns: BatchArns) -> Content:
             "shareIdentifier": job.spec.share_identifier,
             "isCancelled": job.is_cancelled or None,
             "isTerminated": job.is_terminated or None,
-            "batchq": owner_to_wire(job),
+            "batchq": job_additions(job),
         }
     )
-
-
-def owner_to_wire(job: Job) -> Content:
-    """The owner and the authors of a job. AWS has no such member; clients ignore members that they do not know.
-
-    Decisions 0025 and 0068.
-    """
-    authors = [user_to_wire(owner) for owner in job.spec.authors]
-    return user_to_wire(job.spec.owner) | ({"authors": authors} if authors else {})
 
 
 def times_to_wire(job: Job) -> Content:
@@ -213,7 +202,7 @@ def attempt_to_wire(job: Job, run: Attempt, arns: BatchArns, *, in_tasks: bool) 
             "stoppedAt": run.stopped_at and milliseconds(run.stopped_at),
             "statusReason": run.status_reason,
             "taskProperties": [_task_to_wire(job, run, arns)] if in_tasks else None,
-            "batchq": None if run.use is None else {"use": to_builtins(use_answer(run.use))},
+            "batchq": attempt_additions(run),
         }
     )
 
@@ -353,7 +342,7 @@ def _resources(properties: Registered, spec: ContainerSpec) -> Content:
     entries = {requirement["type"]: requirement for requirement in properties.get("resourceRequirements", ())}
     wanted = _entries(spec.resources)
     kept = {kind: wanted[kind] for kind in entries if kind in wanted}
-    new = {kind: text for kind, text in wanted.items() if kind not in kept and _OLDER_MEMBERS.get(kind) not in older}
+    new = {kind: text for kind, text in wanted.items() if kind not in kept and OLDER_MEMBERS.get(kind) not in older}
     return {**older, "resourceRequirements": [{"type": kind, "value": text} for kind, text in (kept | new).items()]}
 
 

@@ -172,9 +172,9 @@ def to_container(given: EksProperties) -> ContainerSpec:
     )
 
 
-def to_overrides(given: EksPropertiesOverride | None) -> Overrides | None:
+def to_overrides(given: EksPropertiesOverride) -> Overrides | None:
     """The overrides of the only container of a pod; None: nothing is overridden. Raises Invalid and NotSupported."""
-    pod = None if given is None else given.podProperties
+    pod = given.podProperties
     containers = (pod and pod.containers) or []
     if pod is None or not (containers or pod.initContainers):
         return None

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from batchq.api.batch import consumable_resources, nodes, retry_strategy, validation
+from batchq.api.batch.additions import definition_additions
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
@@ -27,7 +28,6 @@ from batchq.api.batch.validation import (
     WireModel,
 )
 from batchq.api.operations.parts import Parts, ServerLimits
-from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import DefinitionStatus, JobDefinition, OverrideTerms
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import ConsumableRequirement, RetryStrategy
@@ -258,12 +258,8 @@ def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[st
         "containerOrchestrationType": "EKS" if "eksProperties" in properties else "ECS",
         "platformCapabilities": ["EC2"],
         **properties,
-        "batchq": {**user_to_wire(registered.owner), "author": user_to_wire(registered.author)},
+        "batchq": definition_additions(registered),
     }
-
-
-def user_to_wire(user: Owner) -> dict[str, str]:
-    return {"user": user.user, "account": user.account}
 
 
 def _node_properties(registered: Mapping[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ async def create_job_queue(parts: Parts, request: BatchRequest, body: CreateJobQ
 async def update_job_queue(parts: Parts, request: BatchRequest, body: UpdateJobQueue) -> Answer:
     """Changes a job queue: its state, priority, environments or scheduling policy."""
     check_queue_supported(body)
-    name = queue_name(body.jobQueue, request.arns)
+    name = request.arns.queue_named(body.jobQueue)
     known = parts.catalog.environments
     made = await parts.catalog.job_queues.update(
         name, lambda queue: updated_job_queue(queue, body, request.arns, known), caller=request.caller
@@ -116,7 +116,7 @@ async def update_job_queue(parts: Parts, request: BatchRequest, body: UpdateJobQ
 
 async def delete_job_queue(parts: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
     """Deletes a DISABLED job queue, and terminates its jobs."""
-    await parts.catalog.job_queues.delete(queue_name(body.jobQueue, request.arns), caller=request.caller)
+    await parts.catalog.job_queues.delete(request.arns.queue_named(body.jobQueue), caller=request.caller)
     return {}
 
 
@@ -132,7 +132,7 @@ async def describe_job_queues(parts: Parts, request: BatchRequest, body: Describ
 
 async def get_job_queue_snapshot(parts: Parts, request: BatchRequest, body: GetJobQueueSnapshot) -> Answer:
     """Lists the first RUNNABLE jobs of a queue in the order in which they will start."""
-    name = queue_name(body.jobQueue, request.arns)
+    name = request.arns.queue_named(body.jobQueue)
     queue = parts.catalog.queues.get(name)  # before the await, during which it may be deleted
     found = await parts.jobs.snapshot(name, caller=request.caller)
     return job_queue_snapshot(found, request.arns, fair=queue is not None and queue.policy is not None)
@@ -140,10 +140,6 @@ async def get_job_queue_snapshot(parts: Parts, request: BatchRequest, body: GetJ
 
 def _name_and_arn(queue: JobQueue, request: BatchRequest) -> Answer:
     return {"jobQueueName": queue.name, "jobQueueArn": request.arns.queue(queue.name)}
-
-
-def queue_name(text: str, arns: BatchArns) -> QueueName:
-    return QueueName(arns.required_name(ArnKind.QUEUE, text, member="jobQueue"))
 
 
 def check_queue_supported(given: CreateJobQueue | UpdateJobQueue) -> None:

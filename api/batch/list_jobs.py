@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.batch import job_queues, validation
+from batchq.api.batch import validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.describe_jobs import job_summary
@@ -99,7 +99,7 @@ def queue_query(given: ListJobs, arns: BatchArns) -> PageQuery:
     by, values = _filter(given.filters or [], arns)
     status = wanted_status(given, by)
     selection = JobSelection(
-        queues=frozenset({job_queues.queue_name(given.jobQueue or "", arns)}),
+        queues=frozenset({arns.queue_named(given.jobQueue or "")}),
         statuses=None if status is None else frozenset({status}),
     )
     return PageQuery(

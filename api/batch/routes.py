@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
@@ -24,6 +23,7 @@ from batchq.api.batch import (
     tags,
     validation,
 )
+from batchq.api.batch.additions import ADDITIONS
 from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.context import STRICT, Answer, BatchRequest, principal_of
 from batchq.api.batch.job_definitions import RegisterJobDefinition
@@ -32,12 +32,8 @@ from batchq.api.http.http import BODY, REQUEST_ID, parse, read_body, reply
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
-from batchq.api.operations.schemas import Additions
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import BatchqError, DefinitionNotFound, Forbidden, Invalid
-from batchq.ports.responses.batch import SubmissionAdditions
-from batchq.ports.responses.jobs import UseResponse
-from batchq.ports.responses.stops import StopOrderResponse
 
 SELF, CATALOG = Permission.SELF, Permission.CATALOG
 
@@ -138,56 +134,6 @@ UNSUPPORTED: Mapping[str, str] = {
     "TerminateServiceJob": validation.SERVICE_JOBS,
     "TerminateServiceJobs": validation.SERVICE_JOBS,
     "UpdateServiceJob": validation.SERVICE_JOBS,
-}
-
-
-class AuthorResponse(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A user, and the account of that user at the time."""
-
-    user: str
-    account: str
-
-
-class DefinitionAdditions(AuthorResponse, frozen=True, kw_only=True, rename="camel"):
-    """The member `batchq` of a job definition, which AWS does not have: the user who owns its name."""
-
-    #: The user who registered this revision. Jobs of the revision have only rights that this user has too.
-    author: AuthorResponse
-
-
-class JobAdditions(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The member `batchq` of a job in the answer to ListJobs, which AWS does not have."""
-
-    #: The user who submitted the job; empty if requests were not authenticated.
-    user: str
-    #: The account of that user at the time.
-    account: str
-    #: The other users who wrote what the job runs; absent without any. The job has only rights that they have too.
-    authors: tuple[AuthorResponse, ...] = ()
-
-
-class JobDetailAdditions(JobAdditions, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The member `batchq` of a job in the answer to DescribeJobs, which AWS does not have."""
-
-    #: The latest order to cancel or stop the job; absent without one.
-    stop_order: StopOrderResponse | None = None
-    #: All such orders that had an effect, oldest first; absent without one.
-    stop_orders: tuple[StopOrderResponse, ...] = ()
-
-
-class AttemptAdditions(Struct, frozen=True, kw_only=True):
-    """The member `batchq` of an attempt in the answer to DescribeJobs, which AWS does not have."""
-
-    #: What the attempt used; an attempt that was not measured has no member `batchq`.
-    use: UseResponse
-
-
-ADDITIONS: Additions = {
-    ("batch", "AttemptDetail"): AttemptAdditions,
-    ("batch", "JobDefinition"): DefinitionAdditions,
-    ("batch", "JobDetail"): JobDetailAdditions,
-    ("batch", "JobSummary"): JobAdditions,
-    ("batch", "SubmitJobResponse"): SubmissionAdditions,
 }
 
 

@@ -80,9 +80,12 @@ async def create_scheduling_policy(parts: Parts, request: BatchRequest, body: Cr
 async def update_scheduling_policy(parts: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
     """Changes a scheduling policy."""
     check_policy_supported(body)
-    name = policy_name(body.arn, request.arns, member="arn")
+    name, fair = policy_name(body.arn, request.arns, member="arn"), body.fairsharePolicy
     await parts.catalog.scheduling_policies.update(
-        name, lambda policy: updated_scheduling_policy(policy, body.fairsharePolicy), caller=request.caller
+        # AWS: a fairsharePolicy replaces the earlier one as a whole.
+        name,
+        lambda policy: policy if fair is None else replace(policy, **to_policy(fair)),
+        caller=request.caller,
     )
     return {}
 
@@ -142,11 +145,6 @@ def to_policy(given: FairsharePolicy) -> PolicyMembers:
         reservation=percent,
         document=json.dumps(given.model_dump(exclude_none=True) or defaults),
     )
-
-
-def updated_scheduling_policy(before: SchedulingPolicy, given: FairsharePolicy | None) -> SchedulingPolicy:
-    """The policy after an update: a fairsharePolicy replaces the earlier one as a whole; None changes nothing."""
-    return before if given is None else replace(before, **to_policy(given))
 
 
 def scheduling_policy_detail(policy: SchedulingPolicy, arns: BatchArns) -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 from pydantic import Field
 
-from batchq.api.batch import containers, job_queues, resources, validation
+from batchq.api.batch import containers, resources, validation
 from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties, to_needs
 from batchq.api.batch.containers import ContainerOverrides
@@ -114,7 +114,7 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
         for spelling in SPELLINGS
         if (value := getattr(given, spelling.member)) is not None
     }
-    of_pod = to_overrides(given.eksPropertiesOverride)
+    of_pod = None if given.eksPropertiesOverride is None else to_overrides(given.eksPropertiesOverride)
     if of_pod is not None:
         if attributes.get("overrides") is not None:
             raise Invalid("Only one of containerOverrides and eksPropertiesOverride can be provided.")
@@ -139,7 +139,7 @@ def _name(text: str, _: SpellingContext) -> str:
 
 
 def _queue(text: str, context: SpellingContext) -> QueueName:
-    return job_queues.queue_name(text, context.arns)
+    return context.arns.queue_named(text)
 
 
 def _array_size(given: ArrayProperties, _: SpellingContext) -> int | None:

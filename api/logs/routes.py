@@ -10,7 +10,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import REQUEST_ID, error_response, reply
 from batchq.api.logs import translate
 from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
@@ -153,11 +152,10 @@ def _operation(name: str, handle: Callable[..., Awaitable[Answer]]) -> Operation
 
 async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
     http = call.http
-    credential = parse_credential(http.headers.get("Authorization", ""))
     request = LogsRequest(
         input=call.input,
         is_disconnected=lambda: http.transport is None,
-        arns=LogArns(account=parts.account, region=credential.region or parts.region),
+        arns=LogArns(account=parts.account, region=parts.region_of(http)),
         caller=call.caller,
     )
     return reply(await operation.handle(parts, request))

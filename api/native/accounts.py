@@ -16,7 +16,7 @@ from batchq.accounts.wire import AdminRequest, audit_record_answer
 from batchq.api.auth.authentication import CALLER, access_denied
 from batchq.api.auth.sessions import HOME, login_path, page_path
 from batchq.api.http.client_connection import is_unix_connection
-from batchq.api.http.http import HttpRefusal, Milliseconds, RequestBody
+from batchq.api.http.http import HttpRefusal, Milliseconds, RequestBody, Word
 from batchq.api.http.page_tokens import PageTokens, TokenQuery
 from batchq.api.operations.operation_table import OperationTable, missing_is_404, read_input
 from batchq.api.operations.operations import Call, Operation
@@ -123,9 +123,6 @@ def _site(parts: Parts, request: web.Request) -> str:
         raise HttpRefusal(_NO_TCP, status=HTTPStatus.BAD_REQUEST)
     host = url.netloc.rpartition(":")
     return urlunsplit(url._replace(netloc="".join((LOOPBACK.get(host[0], host[0]), *host[1:]))))
-
-
-Word = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ListAuditRequest(RequestBody):

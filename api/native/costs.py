@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
-from batchq.api.http.http import RequestBody
+from batchq.api.http.http import Milliseconds, RequestBody, Word
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
@@ -19,7 +19,7 @@ from batchq.domain.budgets import BudgetKey, BudgetScope
 from batchq.domain.cost import Cost, rounded
 from batchq.domain.enums import BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
+from batchq.domain.times import EPOCH, MILLISECOND, milliseconds, optional_milliseconds
 from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
@@ -39,10 +39,7 @@ from batchq.services.costs import CostReport, CostRow
 
 LATEST = 253_402_214_400_000  # milliseconds: the last day of the year 9999
 
-_MILLISECOND = timedelta(milliseconds=1)
 
-Moment = Annotated[int, Field(ge=0, le=LATEST)]
-Word = Annotated[str, Field(min_length=1, max_length=256)]
 Limit = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
 
 
@@ -51,9 +48,9 @@ class CostReportRequest(RequestBody):
 
     by: Annotated[CostGroup, Field(strict=False)] = CostGroup.ACCOUNT
     #: In milliseconds since 1970, rounded down to the day in UTC. None: the beginning of the month.
-    since: Moment | None = None
+    since: Milliseconds | None = None
     #: In milliseconds since 1970, rounded up to the end of the day in UTC. None: now.
-    until: Moment | None = None
+    until: Milliseconds | None = None
 
 
 operations = OperationTable(failed=missing_is_404)
@@ -119,8 +116,8 @@ def cost_answer(cost: Cost) -> CostResponse:
 def _report(by: CostGroup, report: CostReport) -> CostReportResponse:
     return CostReportResponse(
         by=by,
-        since=(report.first - EPOCH.date()) // _MILLISECOND,
-        until=(report.last - EPOCH.date() + timedelta(days=1)) // _MILLISECOND,
+        since=(report.first - EPOCH.date()) // MILLISECOND,
+        until=(report.last - EPOCH.date() + timedelta(days=1)) // MILLISECOND,
         rows=tuple(map(_row, report.rows)),
         more=report.more,
     )

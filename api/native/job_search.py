@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text, selection_text
 from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import OperationTable
@@ -51,8 +50,7 @@ class JobArns(Struct, frozen=True, kw_only=True):
 
 
 def arns_of(request: web.Request, parts: Parts) -> JobArns:
-    credential = parse_credential(request.headers.get("Authorization", ""))
-    return JobArns(account=parts.account, region=credential.region or parts.region)
+    return JobArns(account=parts.account, region=parts.region_of(request))
 
 
 def job_row(view: JobView, arns: JobArns) -> JobRow:

@@ -5,10 +5,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from aiohttp import web
 from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
-from batchq.api.auth.authentication import HealthReport, KeyAuthentication
+from batchq.api.auth.authentication import HealthReport, KeyAuthentication, parse_credential
 from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.container import Resources
@@ -160,6 +161,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     def batch(self) -> BatchCalls:
         """The operations of AWS Batch, for calls inside the server."""
         return self.batch_calls(self)
+
+    def region_of(self, request: web.Request) -> str:
+        """The region of the credential of a request; the server's if the request is not signed."""
+        return parse_credential(request.headers.get("Authorization", "")).region or self.region
 
     def state(self, kind: type[State]) -> State:
         """The object of this class that a dialect keeps between requests."""

@@ -9,8 +9,9 @@ import getpass
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -57,7 +58,11 @@ class AccessKeyFile:
     def __init__(self, data: Path) -> None:
         self._path = data / KEYS_FILE
         self._file: PrivateFile[Keys] = PrivateFile(
-            self._path, parse=self._parse, dump=_dump_keys, empty={}, remedy=", and replace the keys"
+            self._path,
+            parse=self._parse,
+            dump=lambda keys: _indented(tuple(keys.values())),
+            empty={},
+            remedy=", and replace the keys",
         )
 
     def all(self) -> Sequence[AccessKey]:
@@ -103,10 +108,6 @@ class AccessKeyFile:
             ) from None
 
 
-def _dump_keys(keys: Keys) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(tuple(keys.values())), indent=2)
-
-
 def key_not_found(key_id: str) -> NotFound:
     return NotFound(f"there is no key {key_id}")
 
@@ -135,42 +136,31 @@ def account_name(name: str) -> AccountName:
     return AccountName(_valid_name(name, "account"))
 
 
-class AccountsFile:
+class AccountsFile(PrivateFile[Directory]):
     """The accounts and users of a data directory.
 
     Methods raise Unavailable if others may read the file, or it is unusable.
     """
 
     def __init__(self, data: Path) -> None:
-        self._path = data / ACCOUNTS_FILE
-        self._file: PrivateFile[Directory] = PrivateFile(
-            self._path, parse=self._parse, dump=_dump_directory, empty=Directory()
-        )
-
-    def load(self) -> Directory:
-        """The present content of the file; the same object while the file is unchanged."""
-        return self._file.load()
+        path = data / ACCOUNTS_FILE
+        super().__init__(path, parse=partial(_parse_directory, path), dump=_indented, empty=Directory())
 
     def volumes(self) -> tuple[str, ...]:
         """The host paths of the container policies of all accounts."""
         allowances = (account.allowance for account in self.load().accounts.values() if account.allowance is not None)
         return tuple(path for policy in allowances for path in policy.volumes)
 
-    def change(
-        self, change: Callable[[Directory], Directory], *, before_write: Callable[[], None] | None = None
-    ) -> Directory:
-        """Replace the directory by `change(directory)`, and return the new one. See `PrivateFile.change`."""
-        return self._file.change(change, before_write=before_write)
 
-    def _parse(self, content: bytes) -> Directory:
-        try:
-            return _DIRECTORY_DECODER.decode(content)
-        except ValueError as why:
-            raise Unavailable(f"{self._path} is not a valid file of accounts and users: {why}") from None
+def _parse_directory(path: Path, content: bytes) -> Directory:
+    try:
+        return _DIRECTORY_DECODER.decode(content)
+    except ValueError as why:
+        raise Unavailable(f"{path} is not a valid file of accounts and users: {why}") from None
 
 
-def _dump_directory(directory: Directory) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(directory), indent=2)
+def _indented(content: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2)
 
 
 def _valid_name(name: str, kind: str) -> str:

@@ -113,12 +113,12 @@ def next_month(month: datetime) -> datetime:
 
 
 def period_start(budget: Budget, now: datetime) -> datetime | None:
-    """The beginning of the present period; None: it has none."""
+    """The beginning of the present period; None: the budget is not for a period."""
     return month_of(now) if budget.period is BudgetPeriod.MONTH else None
 
 
 def period_end(budget: Budget, now: datetime) -> datetime | None:
-    """The end of the present period; None: it has none."""
+    """The end of the present period; None: the budget is not for a period."""
     start = period_start(budget, now)
     return None if start is None else next_month(start)
 

@@ -18,6 +18,7 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.domain.prices import Prices
+from batchq.domain.times import MICROSECOND
 from batchq.domain.training import MetricValue
 
 CENT = Decimal("0.01")
@@ -30,7 +31,6 @@ MAX_DAYS = 400  # days to which the cost of one attempt is divided; what is olde
 _HOUR = timedelta(hours=1)
 _MONTH = timedelta(hours=730)
 _DAY = timedelta(days=1)
-_MICROSECOND = timedelta(microseconds=1)
 _NO_METRICS: Mapping[str, MetricValue] = {}
 
 
@@ -161,7 +161,7 @@ def _reported_ends(job: Job, attempt: Attempt) -> Sequence[datetime | None]:
 
 def byte_hours(size_bytes: int, stored_at: datetime, now: datetime) -> int:
     """The storage that a checkpoint of this size has used since `stored_at`, in whole byte-hours."""
-    return size_bytes * max((now - stored_at) // _MICROSECOND, 0) // (_HOUR // _MICROSECOND)
+    return size_bytes * max((now - stored_at) // MICROSECOND, 0) // (_HOUR // MICROSECOND)
 
 
 def cost_by_day(job: Job, attempt: Attempt) -> Iterator[tuple[date, Amounts]]:
@@ -178,7 +178,7 @@ def cost_by_day(job: Job, attempt: Attempt) -> Iterator[tuple[date, Amounts]]:
 
 
 def _hours(length: timedelta) -> Decimal:
-    return Decimal(length // _MICROSECOND) / (_HOUR // _MICROSECOND)
+    return Decimal(length // MICROSECOND) / (_HOUR // MICROSECOND)
 
 
 def _savings(

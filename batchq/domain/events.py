@@ -272,6 +272,8 @@ ContainerEvent = (
     | GraceExpired
     | StartTimedOut
 )
+#: The requests to hold a job, or to end its hold.
+HoldEvent = HoldRequested | ReleaseRequested | PauseRequested | ResumeRequested
 #: The events about an attempt.
 AttemptEvent = ContainerEvent | CheckpointSeen | TimedOut
 Event = (
@@ -288,10 +290,7 @@ Event = (
     | CancelRequested
     | TerminateRequested
     | StopForced
-    | HoldRequested
-    | ReleaseRequested
-    | PauseRequested
-    | ResumeRequested
+    | HoldEvent
     | ForceFailed
 )
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST = 253_402_300_799_999  # milliseconds: the last of the year 9999
-_MILLISECOND = timedelta(milliseconds=1)
-_MICROSECOND = timedelta(microseconds=1)
+MILLISECOND = timedelta(milliseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw]?)", re.ASCII)
 _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+|\d{1,9}", re.ASCII)
@@ -17,7 +17,7 @@ _DURATION = re.compile(r"(?:\d{1,9}(?:\.\d{1,3})?[smhdw])+|\d{1,9}", re.ASCII)
 
 def milliseconds(at: datetime) -> int:
     """Whole milliseconds since the epoch, rounded down. AWS: fractions are cut off."""
-    return (at - EPOCH) // _MILLISECOND
+    return (at - EPOCH) // MILLISECOND
 
 
 def optional_milliseconds(at: datetime | None) -> int | None:
@@ -27,7 +27,7 @@ def optional_milliseconds(at: datetime | None) -> int | None:
 
 def microseconds(at: datetime) -> int:
     """Microseconds since the epoch."""
-    return (at - EPOCH) // _MICROSECOND
+    return (at - EPOCH) // MICROSECOND
 
 
 def from_microseconds(number: int) -> datetime:

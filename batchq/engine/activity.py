@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class ActivityRecorder:
-    """Takes a sample at intervals."""
+    """Stores a sample of the activity of the server at intervals."""
 
     def __init__(
         self, *, engine: Engine, store: ActivityStore, catalog: CatalogView, clock: Clock, prices: Prices | None = None

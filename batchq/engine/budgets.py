@@ -41,6 +41,7 @@ from batchq.domain.enums import BudgetLimit
 from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.domain.stop_request import StopRequest
+from batchq.domain.times import MICROSECOND
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.bulk_stops import CandidateReader
 from batchq.engine.mailbox import BudgetReached, BulkStopRequest, CatalogChanged, SetBudget
@@ -61,8 +62,7 @@ OPERATIONS = {BudgetLimit.SOFT: "BudgetSoftLimit", BudgetLimit.HARD: "BudgetHard
 Sums = defaultdict[SpendingKey, Decimal]
 StagedBudgets = dict[BudgetKey, Budget | None]
 NOTHING_STAGED: StagedBudgets = {}
-_MICROSECOND = timedelta(microseconds=1)
-_MICROSECONDS_PER_HOUR = timedelta(hours=1) // _MICROSECOND
+_MICROSECONDS_PER_HOUR = timedelta(hours=1) // MICROSECOND
 
 
 class BudgetStatus(Struct, frozen=True, kw_only=True):
@@ -231,9 +231,9 @@ class Budgets:
             start, end = None if job.attempt is None else job.attempt.started_at, until(job)
             if start is not None and end is not None:
                 key, rate = rates[job.id]
-                held[key] += rate * ((end - start) // _MICROSECOND)
+                held[key] += rate * ((end - start) // MICROSECOND)
                 if start < month:
-                    before[key] += rate * ((min(end, month) - start) // _MICROSECOND)
+                    before[key] += rate * ((min(end, month) - start) // MICROSECOND)
         whole, of_month = self._whole.copy(), self._of_month.copy()
         for key, amount in held.items():
             whole[key] += amount / _MICROSECONDS_PER_HOUR

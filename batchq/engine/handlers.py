@@ -45,8 +45,6 @@ from batchq.errors import Invalid, StateChanged
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
 
-HOLDS = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
-
 JobMessage = JobEvent | UpdateTags | MetricsRead | TimerFired
 
 log = logging.getLogger(__name__)
@@ -311,7 +309,7 @@ class MessageHandler:
 
 def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
     """Whether a request to hold or release a child comes after one for its array that has not reached it yet."""
-    if not isinstance(message, JobEvent) or not isinstance(message.event, HOLDS) or job.child is None:
+    if not isinstance(message, JobEvent) or not isinstance(message.event, on.HoldEvent) or job.child is None:
         return False
     parent = unit.get(job.child.parent)
     return parent is not None and arrays.is_passing_hold(parent, job.child.index)

@@ -163,7 +163,7 @@ class EngineLoop:
         return self._store_failed[0]
 
     def stop_pending(self) -> tuple[IntervalSet, IntervalSet]:
-        """The orders of the jobs that a stop order is about to reach, as last saved."""
+        """The sequences of the children, and of other jobs, that a stop order is about to reach, as last saved."""
         skip = self._skip(UnitOfWork(now=self._clock.now(), active=self.state.active))
         return skip.children, skip.bulk_stop_targets
 

@@ -267,23 +267,16 @@ class Mailbox:
     async def _wait_until_quiet(self) -> None:
         """Return when no further message is about to arrive, or ENOUGH_MESSAGES are waiting.
 
-        Does not sleep: it only yields to ready tasks.
-
-        While there are fewer messages than in the last batch, it yields more often.
+        Does not sleep: it only yields to ready tasks. While there are fewer messages than in the last batch, it yields
+        more often.
         """
         quiet = 0
-        while quiet < self._max_quiet and len(self._messages) < ENOUGH_MESSAGES:
-            before = len(self._messages)
+        while (waiting := len(self._messages)) < ENOUGH_MESSAGES:
+            expects_more = waiting < self._last_requests
+            if quiet >= QUIET_ITERATIONS + (ITERATIONS_PER_REQUEST * self._last_requests if expects_more else 0):
+                return
             await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
-            quiet = 0 if len(self._messages) > before else quiet + 1
-
-    @property
-    def _max_quiet(self) -> int:
-        return (
-            QUIET_ITERATIONS
-            if len(self._messages) >= self._last_requests
-            else QUIET_ITERATIONS + ITERATIONS_PER_REQUEST * self._last_requests
-        )
+            quiet = 0 if len(self._messages) > waiting else quiet + 1
 
     @property
     def is_empty(self) -> bool:

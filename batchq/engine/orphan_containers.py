@@ -40,7 +40,9 @@ class OrphanContainers:
         seen = [tag for tag in seen if tag in first]
         self._since = {tag: self._since.get(tag, now) for tag in seen}
         if len(seen) > MAX_ORPHANS:
-            self._log_excess(len(seen))
+            if not self._excess_logged:
+                log.warning("%d containers of this instance have no known job; none of them is removed", len(seen))
+            self._excess_logged = True
             return []
         self._excess_logged = False
         return [tag for tag, since in self._since.items() if now - since >= QUARANTINE]
@@ -54,8 +56,3 @@ class OrphanContainers:
             )
         self._logged.intersection_update(later)
         self._logged.update(later)
-
-    def _log_excess(self, count: int) -> None:
-        if not self._excess_logged:
-            log.warning("%d containers of this instance have no known job; none of them is removed", count)
-        self._excess_logged = True

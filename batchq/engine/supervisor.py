@@ -86,12 +86,11 @@ class Supervisor:
             await asyncio.wait(tasks, timeout=CANCEL_AGAIN)
 
     def _start(self, name: str, loop: Callable[[], Coroutine[None, None, None]], pause: float) -> None:
-        task = self.task(name, self._run_after(pause, loop))
+        task = self.task(name, self._run_after(pause, loop) if pause else loop())
         task.add_done_callback(lambda done: self._restart(name, loop, done))
 
     async def _run_after(self, pause: float, loop: Callable[[], Coroutine[None, None, None]]) -> None:
-        if pause:
-            await self._clock.sleep(pause)
+        await self._clock.sleep(pause)
         await loop()
 
     def _restart(self, name: str, loop: Callable[[], Coroutine[None, None, None]], done: asyncio.Task[None]) -> None:

@@ -128,9 +128,9 @@ class TotalLogs:
             self._changes += change
 
     async def read(self) -> int | None:
-        """The total; None while it is computed for more than COUNT_TIMEOUT, and if that failed.
+        """The total. None if it cannot be computed, or is not computed within COUNT_TIMEOUT.
 
-        Changes during the computation may be missing in it, or counted twice.
+        A change during the computation may be missing in the total, or be counted twice.
         """
         if self._computation is None:
             self._changes = 0

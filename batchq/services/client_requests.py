@@ -42,7 +42,8 @@ RERUN_OF = "batchq:rerun-of"  # the tag of a job that repeats another: the id of
 LIKE = "batchq:like"  # the tag of a job whose request was made from another job: the id of that job
 ORIGIN_TAGS = frozenset({RERUN_OF, LIKE})
 ARRAY_INDEX = "AWS_BATCH_JOB_ARRAY_INDEX"
-_OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
+#: AWS's older members of containerProperties, by the type of the resource that replaces each.
+OLDER_MEMBERS = {"VCPU": "vcpus", "MEMORY": "memory"}
 _COPIED = ("parameters", "timeout", "propagateTags", "shareIdentifier")
 #: The JSON of a SubmitJob request.
 Request = dict[str, Any]
@@ -240,7 +241,7 @@ def _differences(effective: Container, registered: Container) -> Request:
 
 
 def _resources(container: Container) -> dict[str, str]:
-    older = {kind: str(container[member]) for kind, member in _OLDER_MEMBERS.items() if member in container}
+    older = {kind: str(container[member]) for kind, member in OLDER_MEMBERS.items() if member in container}
     return older | {
         requirement["type"]: requirement["value"] for requirement in container.get("resourceRequirements", [])
     }

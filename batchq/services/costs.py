@@ -21,6 +21,7 @@ from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.prices import Prices
+from batchq.domain.times import MICROSECOND
 from batchq.domain.training import TrainingPlan
 from batchq.engine.budgets import BudgetStatus
 from batchq.engine.engine import Engine
@@ -40,7 +41,6 @@ MAX_PAGES = 25  # reads of the store for one report; other searches come between
 CHILDREN_PAGE = 1000
 
 _DAY = timedelta(days=1)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class CostRow(Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class CostService:
         """
         now = self._clock.now()
         first = (month_of(now) if since is None else since.astimezone(UTC)).date()
-        last = ((now if until is None else until.astimezone(UTC)) - _MICROSECOND).date()
+        last = ((now if until is None else until.astimezone(UTC)) - MICROSECOND).date()
         if last < first:
             raise Invalid("The end of the time must be after its beginning.")
         async with self._one_at_a_time.of(caller.user):

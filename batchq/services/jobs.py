@@ -30,7 +30,6 @@ from batchq.services.job_reads import PendingOrdersView
 
 MAX_CHILDREN_NAMED = 10
 
-HoldEvent = on.HoldRequested | on.ReleaseRequested | on.PauseRequested | on.ResumeRequested
 
 Errors = Mapping[JobId, BatchqError]
 
@@ -163,7 +162,7 @@ class JobService:
         return await self._deliver_hold(job_id, on.ResumeRequested(user=caller.user), caller=caller)
 
     async def _deliver_hold(
-        self, job_id: JobId, event: HoldEvent, *, caller: Caller, expected: str | None = None
+        self, job_id: JobId, event: on.HoldEvent, *, caller: Caller, expected: str | None = None
     ) -> bool:
         """Returns whether the job was held before, or was about to be held with its array."""
         whole, node = node_of(job_id)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from batchq.logs.pages import PAGE_BYTES
 from batchq.ports.logs import LogPage, StoredLine
 
-AROUND_CHARACTERS = 4000  # longer lines before and after a match are cut, to less than is folded
+AROUND_CHARACTERS = 4000  # longer lines beside a match are cut. Less than what the web console folds
 
 
 class LogMatch(Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class MatchGroups:
         return True
 
     def _cut(self, line: StoredLine) -> StoredLine:
-        """A match is shown as a whole, also beside another match."""
+        """The line, cut unless it is a match itself."""
         if line.position in self._matches or len(line.message) <= AROUND_CHARACTERS:
             return line
         return replace(line, message=f"{line.message[:AROUND_CHARACTERS]}…")

@@ -19,7 +19,7 @@ from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, rows
-from batchq.store.lists import Values
+from batchq.store.lists import LISTED, Values
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.search_conditions import T, conditions
 from batchq.store.statements import load_statements
@@ -195,7 +195,7 @@ def _sources(selection: JobSelection) -> list[Source]:
         return [own, children] if selection.compares_children else [own]
     if selection.groups is not None:
         groups = rows.json_texts(selection.groups)
-        return [(str(WHOLE), "jobs WHERE jobs.group_id IN (SELECT value FROM json_each(?))", [groups])]
+        return [(str(WHOLE), f"jobs WHERE jobs.group_id IN ({LISTED})", [groups])]
     if selection.possible_statuses & UNFINISHED <= ACTIVE:
         return [(str(WHOLE), "jobs INDEXED BY jobs_active WHERE TRUE", [])]
     if selection.visibility is None:
@@ -205,7 +205,7 @@ def _sources(selection: JobSelection) -> list[Source]:
     if not accounts:
         return [own]
     others = f"{_OWNERS} CROSS JOIN jobs INDEXED BY jobs_unfinished ON jobs.owner = owners.owner"
-    where = "owners.owner <> ? AND jobs.account IN (SELECT value FROM json_each(?))"
+    where = f"owners.owner <> ? AND jobs.account IN ({LISTED})"
     return [own, (str(WHOLE), f"{others} WHERE {where}", [user, rows.json_texts(accounts)])]
 
 
@@ -217,7 +217,7 @@ def _sources_among(selection: JobSelection, sequences: Collection[int]) -> list[
     named = _json_of_members(selection.ids)
     own = (
         "named.node",
-        f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.sequence IN (SELECT value FROM json_each(?))",  # noqa: S608 - text of this module only
+        f"{_NAMED} CROSS JOIN jobs ON jobs.id = named.id WHERE jobs.sequence IN ({LISTED})",
         [named, among],
     )
     arrays = f"{found} CROSS JOIN jobs AS array ON array.sequence = jobs.parent_sequence"

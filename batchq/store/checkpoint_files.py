@@ -46,7 +46,7 @@ from batchq.domain.training import (
 from batchq.errors import Invalid, StoreFailed
 from batchq.ports.checkpoints import Checkpoint, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
-from batchq.store.checkpoint_removal import deleted_directory, empty_deleted, remove_entry
+from batchq.store.checkpoint_removal import OPEN_DIRECTORY, deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import free
 from batchq.system.host import NetworkDiskGuard
 
@@ -59,7 +59,6 @@ QUIET = timedelta(seconds=2)  # without a change, after which a checkpoint count
 ROOT_MODE, JOB_MODE = 0o700, 0o777
 MAX_METRICS = 1024 * 1024  # bytes of METRICS_FILE that are read, the last ones
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MARKS, CLOCK = ".marks", ".clock"
 READ_TIMEOUT = 10.0  # seconds for which a read waits for the disk
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")

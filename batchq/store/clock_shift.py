@@ -2,14 +2,13 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from msgspec.structs import replace
 
 from batchq.domain.catalog import JobQueue
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.deadlines import ClockShift, shifted
-from batchq.domain.times import microseconds, milliseconds
+from batchq.domain.times import MICROSECOND, microseconds, milliseconds
 from batchq.ports.clock import ClockAnchor
 from batchq.store import catalog, job_reads, job_writes, rows
 from batchq.store.statements import Row, execute_each, load_statements
@@ -17,7 +16,6 @@ from batchq.store.statements import Row, execute_each, load_statements
 SQL = load_statements("clock_shift.sql")
 PAGE = 500  # jobs in memory at a time
 
-_MICROSECOND = timedelta(microseconds=1)
 _COLUMNS = (
     "shift_finished_at",
     "shift_submissions",
@@ -41,7 +39,7 @@ def put_anchor(connection: Connection, anchor: ClockAnchor, shift: ClockShift | 
         _shift_survey(connection, shift)
         since, until = microseconds(shift.since), microseconds(shift.until)
         for statement in _COLUMNS:
-            connection.execute(SQL[statement], {"by": shift.by // _MICROSECOND, "since": since, "until": until})
+            connection.execute(SQL[statement], {"by": shift.by // MICROSECOND, "since": since, "until": until})
     connection.execute(SQL["put_clock_anchor"], {"value": rows.as_json(anchor)})
 
 

@@ -104,10 +104,8 @@ class Database:
         more than once.
         """
         self._check_file()
-        return await _run(
-            self._writer,
-            lambda connection: self._reserve.retry_when_full(partial(run_transaction, Begin.WRITING, work, connection)),
-        )
+        transaction = partial(run_transaction, Begin.WRITING, work)
+        return await _run(self._writer, partial(self._reserve.retry_when_full, transaction))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a short read in a transaction: it sees one snapshot and never waits for a write."""

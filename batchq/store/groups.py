@@ -37,7 +37,7 @@ def write_groups(connection: Connection, groups: Iterable[Group]) -> None:
 
 def find_groups(connection: Connection, ids: Collection[GroupId]) -> Mapping[GroupId, Group]:
     found = connection.execute(SQL["groups_by_id"], {"ids": rows.json_texts(ids)})
-    return {group.terms.id: group for group in skip_unreadable(found, rows.group_of_row)}
+    return {group.terms.id: group for group in skip_unreadable(found, rows.GROUP.decode)}
 
 
 def newest_groups(connection: Connection, query: GroupQuery) -> Sequence[Group]:
@@ -54,9 +54,9 @@ def newest_groups(connection: Connection, query: GroupQuery) -> Sequence[Group]:
     if query.name is None:
         found = connection.execute(SQL["newest_groups"], parameters)
     else:
-        named = {"name": rows.text(rows.lower_case(query.name))}
+        named = {"name": rows.text(query.name.lower())}
         found = connection.execute(SQL["newest_groups_with_name"], parameters | named)
-    return tuple(skip_unreadable(found, rows.group_of_row))
+    return tuple(skip_unreadable(found, rows.GROUP.decode))
 
 
 def waiting_members(connection: Connection, group: GroupId, limit: int) -> tuple[Job, ...]:

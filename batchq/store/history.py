@@ -87,7 +87,7 @@ def _sequences(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, i
     stored = {rows.text(job_id): job_id for job_id in ids}
     if not stored:
         return {}
-    found = connection.execute(SQL["orders_of_jobs"], {"ids": json.dumps(list(stored))})
+    found = connection.execute(SQL["sequences_of_jobs"], {"ids": json.dumps(list(stored))})
     return {stored[job_id]: sequence for job_id, sequence in found}
 
 

@@ -60,6 +60,15 @@ def examine_data(data: Path) -> StoreFacts:
         return replace(facts, refusal=str(why))
 
 
+def examine_checkpoints(path: Path) -> CheckpointFacts | None:
+    """The facts about the directory of checkpoints; None if it does not exist."""
+    try:
+        mode = S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+    return CheckpointFacts(path=path, mode=mode, disk=_disk_space(path))
+
+
 def with_container_jobs(facts: StoreFacts, ids: Collection[JobId]) -> StoreFacts:
     """The facts with the jobs of these ids added; unknown ids are omitted."""
     if facts.database is None:
@@ -138,15 +147,6 @@ def _files(data: Path) -> tuple[FileFacts, ...]:
         for path, mode, result in found
         if result is not None
     )
-
-
-def examine_checkpoints(path: Path) -> CheckpointFacts | None:
-    """The facts about the directory of checkpoints; None if it does not exist."""
-    try:
-        mode = S_IMODE(path.stat().st_mode)
-    except OSError:
-        return None
-    return CheckpointFacts(path=path, mode=mode, disk=_disk_space(path))
 
 
 def _disk_space(data: Path) -> DiskSpace | None:

@@ -2,10 +2,9 @@
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 
 from batchq.domain.enums import FINISHED
-from batchq.domain.ids import JobId, SubmissionKey
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.times import microseconds
@@ -137,10 +136,9 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
     before = 0 if changes.delete_submissions_before is None else microseconds(changes.delete_submissions_before)
     if before:
         connection.execute(SQL["delete_submissions"], {"before": before, "limit": MAX_SUBMISSIONS_DELETED})
-    new = [_submission_row(*submission, before=before) for submission in changes.submissions]
+    new = [
+        rows.submission_key_row(key) | {"job_id": rows.text(job_id), "at": microseconds(at), "before": before}
+        for key, job_id, at in changes.submissions
+    ]
     if execute_each(connection, SQL["insert_submission"], new) < len(new):
         raise Conflict(f"one of {len(new)} submissions is stored already")
-
-
-def _submission_row(key: SubmissionKey, job_id: JobId, at: datetime, *, before: int) -> Row:
-    return rows.submission_key_row(key) | {"job_id": rows.text(job_id), "at": microseconds(at), "before": before}

@@ -24,12 +24,12 @@ from batchq.ports.jobs import Age, ChildRun
 from batchq.ports.logs import LogStream
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
-from batchq.store.rows import WILDCARD, lower_case, parse_integer
+from batchq.store.rows import WILDCARD, parse_integer
 from batchq.store.statements import load_statements
 
 SQL = load_statements("lists.sql")
+LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
 
-_ORDERS = "SELECT value FROM json_each(?)"
 
 Connection = sqlite3.Connection
 Row = tuple[Any, ...]
@@ -143,7 +143,7 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
         conditions.append(condition)
         parameters += values
     if query.name is not None:
-        condition, values = matches_name("name", rows.text(lower_case(query.name)))
+        condition, values = matches_name("name", rows.text(query.name.lower()))
         conditions.append(condition)
         parameters += values
     parameters.append(query.limit)
@@ -157,9 +157,9 @@ def select_requiring(query: NeedQuery) -> tuple[str, Values]:
 
 def _has_listed_status(status: Status, over: frozenset[int]) -> tuple[str, Values]:
     if over and status is Status.PENDING:
-        return f"status = ? AND jobs.sequence NOT IN ({_ORDERS})", [status.value, _json_array(over)]
+        return f"status = ? AND jobs.sequence NOT IN ({LISTED})", [status.value, _json_array(over)]
     if over and status is Status.FAILED:
-        return f"(status = ? OR (status = 'PENDING' AND jobs.sequence IN ({_ORDERS})))", [
+        return f"(status = ? OR (status = 'PENDING' AND jobs.sequence IN ({LISTED})))", [
             status.value,
             _json_array(over),
         ]

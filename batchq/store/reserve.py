@@ -62,14 +62,14 @@ class Reserve:
         while self._remaining() and free(self._folder) < OPEN_BYTES and self._release():
             pass
 
-    def retry_when_full(self, work: Callable[[], T]) -> T:
+    def retry_when_full(self, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
         """Call `work`; while it fails because the disk is full, release a piece and call it again.
 
         Raises the error of the last call.
         """
         while True:
             try:
-                return work()
+                return work(connection)
             except sqlite3.OperationalError as why:
                 if not self._is_full(why) or not self._release():
                     raise

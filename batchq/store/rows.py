@@ -32,7 +32,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.task import NodeRun
-from batchq.domain.times import microseconds, milliseconds
+from batchq.domain.times import MICROSECOND, microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
@@ -69,7 +69,6 @@ WILDCARD = "*"  # the last character of a filter value that is a prefix
 # Sorts after any text that follows a prefix: this code point is a Unicode noncharacter, which no name contains.
 AFTER_ANY_SUFFIX = "\U0010ffff"
 MAX_INTEGER = 2**63 - 1
-_MICROSECOND = timedelta(microseconds=1)
 _SPEC_CACHE_SIZE = 256
 
 
@@ -79,7 +78,7 @@ def new_job_row(job: Job) -> Row:
     resources = spec.resources
     return state_row(job, version=job.version) | {
         "queue": text(spec.queue),
-        "name": text(lower_case(spec.name)),
+        "name": text(spec.name.lower()),
         "definition": text(spec.definition.name),
         "revision": integer(spec.definition.revision),
         "owner": text(spec.owner.user),
@@ -94,7 +93,7 @@ def new_job_row(job: Job) -> Row:
         "parent_sequence": None if job.child is None else job.sequence - 1 - job.child.index,
         "array_size": integer(spec.array_size or 0) if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
-        "timeout": None if spec.timeout is None else integer(duration_microseconds(spec.timeout)),
+        "timeout": None if spec.timeout is None else integer(spec.timeout // MICROSECOND),
         "rank": -integer(spec.scheduling_priority or 0),
         "rerun_of": None if spec.rerun_of is None or job.child is not None else text(spec.rerun_of),
         "group_id": None if spec.group is None else text(spec.group.id),
@@ -245,16 +244,12 @@ def group_row(group: Group) -> Row:
     return {
         "id": text(group.terms.id),
         "sequence": group.sequence,
-        "name": text(lower_case(group.terms.name)),
+        "name": text(group.terms.name.lower()),
         "owner": text(group.owner.user),
         "account": text(group.owner.account),
         "ended_at": None if group.ended_at is None else microseconds(group.ended_at),
         "value": as_json(group),
     }
-
-
-def group_of_row(value: str) -> Group:
-    return GROUP.decode(value)
 
 
 def resource_row(resource: CatalogResource) -> Row:
@@ -303,16 +298,6 @@ def integer(number: int) -> int:
     if -MAX_INTEGER <= number <= MAX_INTEGER:
         return number
     return MAX_INTEGER if number > 0 else -MAX_INTEGER
-
-
-def duration_microseconds(duration: timedelta) -> int:
-    """The duration in microseconds."""
-    return duration // _MICROSECOND
-
-
-def lower_case(name: str) -> str:
-    """The name in lower case, for case-insensitive comparison."""
-    return name.lower()
 
 
 def parse_integer(text: str) -> int | None:

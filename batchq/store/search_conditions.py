@@ -14,11 +14,10 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import microseconds
 from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.store import rows
-from batchq.store.lists import any_of, matches_definition, matches_name
-from batchq.store.rows import WILDCARD, json_texts, lower_case
+from batchq.store.lists import LISTED, any_of, matches_definition, matches_name
+from batchq.store.rows import WILDCARD, json_texts
 
 T = "{t}"  # stands for the alias of the table or index in the text of a condition
-LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
 
 _MILLISECOND = 1000  # microseconds
 
@@ -99,9 +98,7 @@ def _conditions(query: PageQuery) -> Iterator[SearchCondition]:
         columns = frozenset({"definition", "revision"})
         yield _any(columns, [matches_definition(rows.text(text), T) for text in sorted(selection.definitions)])
     if selection.names is not None:
-        yield _any(
-            frozenset({"name"}), [_matches_name(rows.text(lower_case(name))) for name in sorted(selection.names)]
-        )
+        yield _any(frozenset({"name"}), [_matches_name(rows.text(name.lower())) for name in sorted(selection.names)])
 
 
 def _of_attempt(selection: JobSelection) -> Iterator[SearchCondition]:

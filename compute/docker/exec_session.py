@@ -7,7 +7,6 @@ own, and do not count for the silence of its container: a session never delays t
 
 import asyncio
 import json
-import struct
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import NamedTuple, TypeVar
@@ -17,6 +16,7 @@ from docker.errors import APIError, NotFound
 
 from batchq.compute.docker.client import Client
 from batchq.compute.docker.errors import CONFLICT, message_of
+from batchq.compute.docker.log_reader import HEADER
 from batchq.compute.docker.podman import is_not_running
 from batchq.errors import ContainerGone, ContainerRuntimeError, ExecRefused, RuntimeUnreachable
 from batchq.ports.exec_session import ExecCommand, ExecOutput, OutputStream, TerminalSize
@@ -25,7 +25,6 @@ VARIABLE = "BATCHQ_EXEC"  # the environment variable with the id of a session
 #: Ends the processes of a session: SIGHUP, as of a terminal that is closed, then SIGKILL.
 END_PROCESSES = """signal() { for path in /proc/[0-9]*; do case "$(cat $path/environ 2>/dev/null | tr '\\0' '\\n')" in
 *%s*) kill -s $1 ${path#/proc/};; esac; done; }; signal HUP; sleep 1; signal KILL"""
-FRAME = struct.Struct(">BxxxL")
 CHUNK = 2**16  # bytes
 MAX_HEAD = 2**14  # bytes of the head of a response
 START_TIMEOUT = 30.0  # seconds until the engine has answered the request that starts a command
@@ -149,12 +148,12 @@ class DockerExecSession:
         if self._has_terminal:
             content, self._received = bytes(self._received), bytearray()
             return ExecOutput(OutputStream.STDOUT, content) if content else None
-        while len(self._received) >= FRAME.size:
-            stream, length = FRAME.unpack_from(self._received)
-            if len(self._received) < FRAME.size + length:
+        while len(self._received) >= HEADER.size:
+            stream, length = HEADER.unpack_from(self._received)
+            if len(self._received) < HEADER.size + length:
                 return None
-            content = bytes(self._received[FRAME.size : FRAME.size + length])
-            del self._received[: FRAME.size + length]
+            content = bytes(self._received[HEADER.size : HEADER.size + length])
+            del self._received[: HEADER.size + length]
             if content:
                 return ExecOutput(
                     OutputStream.STDERR if stream == OutputStream.STDERR else OutputStream.STDOUT, content

@@ -33,7 +33,7 @@ from batchq.ports.logs import LogLine
 MAX_LINE = 2**20  # bytes; a longer line is split into several
 MAX_FRAME = 2**24  # bytes; no engine sends a longer one
 MAX_TERMINAL_LINE = 2**16  # bytes; a longer line of a terminal is split, so that it is not buffered as a whole
-HEADER = struct.Struct(">BxxxL")
+HEADER = struct.Struct(">BxxxL")  # of a frame of logs or of a session: the stream, and the length of the content
 STDOUT, ENGINE_ERROR = 1, 3  # stream 3 carries error messages of the engine itself
 FRAMED = tuple(bytes([stream, 0, 0, 0]) for stream in range(ENGINE_ERROR + 1))
 READABLE = ("json-file", "local")  # log drivers that only write files of the engine

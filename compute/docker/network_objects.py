@@ -96,7 +96,7 @@ PROGRAMS: Mapping[str, tuple[int, bytes]] = {
 
 
 class ContainerInUse(RuntimeUnknown):
-    """A container was not removed because other containers use its namespaces. Docker removes it in that state."""
+    """A container was not removed because other containers use its namespaces. Only Podman refuses that."""
 
 
 class NoSubnet(RuntimeUnknown):

@@ -165,7 +165,7 @@ class SimulatedEngine:
         self._change_machine(name, away_since=self._now())
 
     def reconnect(self, name: MachineName) -> None:
-        """Let a machine answer again. After `power_off` it does not start its containers again, on whatever disk."""
+        """Let a machine answer again. The containers that a `power_off` ended are not started again."""
         self._change_machine(name, away_since=None)
 
     def remove_machine(self, name: MachineName) -> list[Tag]:

@@ -85,7 +85,7 @@ VALUES: Mapping[str, Stored] = {
         write=lambda value: str(rows.share_usage_row(ShareKey(QueueName("a"), "b"), value)["value"]),
         read=lambda text: rows.share_usage("a", "b", text)[1],
     ),
-    "group": Stored(of=Group, write=rows.as_json, read=rows.group_of_row),
+    "group": Stored(of=Group, write=rows.as_json, read=rows.GROUP.decode),
     "bulk_stop": Stored(of=BulkStop, write=rows.as_json, read=bulk_stops.BULK_STOP.decode),
     "compute_environment": Stored(
         of=ComputeEnvironment, write=rows.as_json, read=rows.RESOURCES[ComputeEnvironment].decode

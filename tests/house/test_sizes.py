@@ -8,9 +8,9 @@ from tests.house.rooms import ROOT, name, sources, tree
 
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
-    "api": 100,
+    "api": 75,
     "api/auth": 600,
-    "api/batch": 4_250,
+    "api/batch": 4_300,
     "api/console": 8_250,
     "api/http": 1_200,
     "api/logs": 500,
@@ -20,7 +20,7 @@ MAX_PACKAGE_LINES = {
     "api/serving": 500,
     "api/training": 4_700,
     "batchq": 750,
-    "batchq/accounts": 1_000,
+    "batchq/accounts": 950,
     "batchq/cli": 9_550,
     "batchq/doctor": 900,
     "batchq/domain": 14_000,

@@ -20,14 +20,19 @@ class FullDisk:
         self._wanted = wanted
         self.calls = 0
 
-    def __call__(self):
+    def __call__(self, connection):
         self.calls += 1
         given_up = 4 * PIECE_BYTES - self._file.stat().st_size
         if given_up < self._wanted:
-            with closing(sqlite3.connect(":memory:")) as small:
-                small.execute("PRAGMA max_page_count = 1")
-                small.execute("CREATE TABLE t (x)")
+            connection.execute("PRAGMA max_page_count = 1")
+            connection.execute("CREATE TABLE t (x)")
         return "saved"
+
+
+@pytest.fixture
+def connection():
+    with closing(sqlite3.connect(":memory:")) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -38,21 +43,21 @@ def reserve(tmp_path):
 
 
 @pytest.mark.fault("SE27")
-def test_a_write_on_a_full_disk_releases_as_many_pieces_as_it_needs(reserve, tmp_path):
+def test_a_write_on_a_full_disk_releases_as_many_pieces_as_it_needs(reserve, connection, tmp_path):
     write = FullDisk(tmp_path, wanted=2 * PIECE_BYTES)
 
     assert reserve.trouble is None
-    assert reserve.retry_when_full(write) == "saved"
+    assert reserve.retry_when_full(write, connection) == "saved"
     assert (write.calls, reserve.trouble) == (3, "2 of 4 MiB are left of the disk space reserved for job ends")
 
 
-def test_a_write_fails_once_the_reserve_is_used_up(reserve, tmp_path):
+def test_a_write_fails_once_the_reserve_is_used_up(reserve, connection, tmp_path):
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES))
+        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES), connection)
 
 
-def test_the_reserve_allocates_blocks_and_is_restored_when_there_is_space(reserve, tmp_path, monkeypatch):
-    reserve.retry_when_full(FullDisk(tmp_path, wanted=PIECE_BYTES))
+def test_the_reserve_allocates_blocks_and_is_restored_when_there_is_space(reserve, connection, tmp_path, monkeypatch):
+    reserve.retry_when_full(FullDisk(tmp_path, wanted=PIECE_BYTES), connection)
     monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES - 1)
     reserve.allocate()
     assert reserve.trouble is not None
@@ -63,13 +68,13 @@ def test_the_reserve_allocates_blocks_and_is_restored_when_there_is_space(reserv
     assert (tmp_path / NAME).stat().st_blocks * 512 >= 4 * PIECE_BYTES
 
 
-def test_the_target_of_a_symbolic_link_is_not_truncated(reserve, tmp_path):
+def test_the_target_of_a_symbolic_link_is_not_truncated(reserve, connection, tmp_path):
     (tmp_path / "another").write_bytes(b"x" * 10)
     (tmp_path / NAME).unlink()
     (tmp_path / NAME).symlink_to(tmp_path / "another")
 
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES))
+        reserve.retry_when_full(FullDisk(tmp_path, wanted=5 * PIECE_BYTES), connection)
 
     assert (tmp_path / "another").stat().st_size == 10
 

@@ -14,7 +14,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.times import milliseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import PageQuery, SearchOrder
-from batchq.store.rows import lower_case, parse_integer
+from batchq.store.rows import parse_integer
 
 
 def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
@@ -24,7 +24,7 @@ def listed_needing(jobs: Iterable[Job], query: NeedQuery) -> tuple[Job, ...]:
         job
         for job in needing
         if job.child is None
-        and (query.name is None or _like(lower_case(job.spec.name), lower_case(query.name)))
+        and (query.name is None or _like(job.spec.name.lower(), query.name.lower()))
         and query.status in {None, _counts_as(job, query.ended_arrays)}
         and (query.before is None or job.sequence < query.before)
         and visible(job.spec.owner, query.visibility)
@@ -148,7 +148,7 @@ def _end_of(job: Job, query: PageQuery, ends: Mapping[JobId, datetime]) -> datet
 
 
 def _like_part(text: str, pattern: str) -> bool:
-    text, pattern = lower_case(text), lower_case(pattern)
+    text, pattern = text.lower(), pattern.lower()
     if not pattern.startswith("*"):
         return _like(text, pattern)
     inner = pattern.removeprefix("*")

@@ -47,9 +47,9 @@ from batchq.api.training.modelarts.wire import (
     TrainingJobUpdate,
 )
 from batchq.domain.access.accounts import Permission
-from batchq.domain.enums import FINISHED, Status, StopKind
+from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.ids import QueueName
-from batchq.domain.job_selection import JobSelection
+from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.training_jobs import STOPPABLE, TrainingJobView
 from batchq.errors import LimitExceeded
@@ -62,8 +62,6 @@ PROJECT = "/v2/{project:(?!training/)[A-Za-z0-9-]{1,64}}"
 JOBS = f"{PROJECT}/training-jobs"
 JOB = f"{JOBS}/{{job}}"
 PREVIEW_LINES = 100_000  # at most 1 MiB of them
-
-_UNFINISHED = frozenset(Status) - FINISHED
 
 
 class TrainingLogPreview(Struct, frozen=True, kw_only=True):
@@ -262,7 +260,7 @@ async def _is_taken(parts: Parts, call: Call[CreateTrainingJob], name: str) -> b
     selection = JobSelection(
         definitions=frozenset({f"{definition_prefix(call.path['project'])}_*"}),
         names=frozenset({name}),
-        statuses=_UNFINISHED,
+        statuses=UNFINISHED,
     )
     page = await parts.search.search(PageQuery(selection=selection, limit=20), caller=call.caller)
     return any(job.spec.name == name for job in page.jobs)

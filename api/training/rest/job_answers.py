@@ -28,7 +28,7 @@ from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint
 from batchq.domain.lifecycle.stopping import next_step_at
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.times import optional_rfc3339, rfc3339
-from batchq.domain.training import CheckpointRules, checkpoint_id
+from batchq.domain.training import checkpoint_id
 from batchq.domain.training_jobs import TrainingJobView, TrainingPhase, spelling
 from batchq.ports.checkpoints import Checkpoint
 
@@ -341,7 +341,7 @@ def cancellation_details(view: TrainingJobView) -> CancellationDetails | None:
 
 
 def _configuration(job: Job, returned: Mapping[str, Any]) -> Configuration:
-    spec, size = job.spec, job.spec.resources
+    spec, size, rules = job.spec, job.spec.resources, job.spec.checkpoints
     return Configuration(
         image=spec.container.image,
         command=spec.container.command,
@@ -359,12 +359,10 @@ def _configuration(job: Job, returned: Mapping[str, Any]) -> Configuration:
             gpu_type=returned.get("gpuType"),
             storage=returned.get("storage"),
         ),
-        checkpoints=None if spec.checkpoints is None else _rules(spec.checkpoints),
+        checkpoints=None
+        if rules is None
+        else CheckpointRulesResponse(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds())),
         metrics=tuple(MetricRuleResponse(name=rule.name, regex=rule.regex) for rule in spec.metric_rules),
         max_duration=None if spec.timeout is None else length_text(spec.timeout),
         retries=spec.retry.attempts - 1,
     )
-
-
-def _rules(rules: CheckpointRules) -> CheckpointRulesResponse:
-    return CheckpointRulesResponse(signal=rules.signal, timeout_seconds=int(rules.timeout.total_seconds()))

@@ -7,7 +7,6 @@ from aiohttp import web
 from msgspec import Struct
 from pydantic import BaseModel
 
-from batchq.api.auth.authentication import parse_credential
 from batchq.api.http.http import BODY, reply
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
@@ -168,14 +167,12 @@ def _operation(
 
 
 async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
-    headers = call.http.headers
-    region = parse_credential(headers.get("Authorization", "")).region or parts.region
     request = SageMakerRequest(
         input=call.input,
         body=call.http[BODY],
         caller=call.caller,
-        arn_prefix=f"arn:aws:sagemaker:{region}:{parts.account}:training-job/",
-        invocation=headers.get("amz-sdk-invocation-id", "")[:128],
+        arn_prefix=f"arn:aws:sagemaker:{parts.region_of(call.http)}:{parts.account}:training-job/",
+        invocation=call.http.headers.get("amz-sdk-invocation-id", "")[:128],
     )
     return reply(await operation.handle(parts, request))
 

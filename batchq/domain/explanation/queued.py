@@ -166,7 +166,7 @@ def _in_line(job: Job, neighbours: RelatedJobs, state: SchedulerState) -> Explan
     if job.attempts:
         following = {"next": Figure(words=str(job.attempts[-1].number + 1))}
         return RetryReason(since=job.runnable_at, figures=figures | _last_attempt(job) | following)
-    if not is_behind and not _has_jobs_ahead(neighbours):
+    if not is_behind and (neighbours.place is None or neighbours.place.ahead == 0):
         return NextReason(since=job.runnable_at, figures=figures)
     if share is not None:
         figures["shareIdentifier"] = Figure.text(share)
@@ -180,10 +180,6 @@ def _in_line(job: Job, neighbours: RelatedJobs, state: SchedulerState) -> Explan
         "recentSeconds": Figure(state.start_period / timedelta(seconds=1), wording.duration_words(state.start_period)),
     }
     return InLineReason(since=job.runnable_at, figures=figures)
-
-
-def _has_jobs_ahead(neighbours: RelatedJobs) -> bool:
-    return neighbours.place is not None and neighbours.place.ahead > 0
 
 
 def _lacking(reason: str) -> str | None:

@@ -22,12 +22,12 @@ from batchq.domain.lifecycle import holds, stopping
 from batchq.domain.lifecycle.status import Outcome, move_to, move_to_final, with_history
 from batchq.domain.status_counts import counts_after
 from batchq.domain.stop_values import ChildOrder, StopOrder
+from batchq.domain.times import MILLISECOND
 from batchq.errors import IllegalTransition, Invalid
 
 #: Different orders that an array stores for children that are not spawned yet: every save of the array writes them.
 MAX_CHILD_ORDERS = 32
 
-MILLISECOND = timedelta(milliseconds=1)
 
 #: What an array applies to each of its children.
 Order = (

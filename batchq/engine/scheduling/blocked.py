@@ -140,7 +140,7 @@ class UnschedulableScan(Struct, frozen=True, kw_only=True):
 
     #: When the scan begins or continues.
     at: datetime
-    #: The order after which it continues; -1 for the first page.
+    #: The `Job.sequence` after which the scan continues; -1 for the first page.
     after: int = -1
     #: The earliest due time of the jobs read so far; None: none of them is subject to a limit.
     first_due: datetime | None = None

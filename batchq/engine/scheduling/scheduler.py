@@ -46,7 +46,7 @@ class PassMemo:
     def __init__(self) -> None:
         #: Queues without waiting jobs.
         self.empty_queues: set[QueueName] = set()
-        #: Queues in which no job behind the head can start, with the head's order.
+        #: Queues in which no job behind the head can start, with the `Job.sequence` of the head.
         self._full_queues: Mapping[QueueName, int] = {}
         #: The result of the pass in the present unit of work.
         self._staged: PassResult | None = None
@@ -69,9 +69,9 @@ class PassMemo:
     def needs_pass(self, changed: Mapping[QueueName, int]) -> bool:
         """Whether a pass is needed because of jobs that began or ceased to wait.
 
-        `changed`: by queue, the lowest of their orders.
+        `changed`: by queue, the lowest `Job.sequence` of these jobs.
         """
-        return any(order <= self._full_queues.get(queue, order) for queue, order in changed.items())
+        return any(sequence <= self._full_queues.get(queue, sequence) for queue, sequence in changed.items())
 
     def on_committed(self, committed: Committed) -> None:
         if self._staged is not None:
@@ -97,7 +97,7 @@ class PlacementState(Struct, frozen=True, kw_only=True):
     plans: Mapping[JobId, tuple[MachineName, ...]] = NO_PLANS
     #: Where searches behind blocked heads continue.
     searches: Searches = NO_SEARCH
-    #: The order after which unschedulable jobs must be examined again; None: all are examined.
+    #: The `Job.sequence` after which unschedulable jobs are still to be examined again; None: none is left.
     unschedulable_after: int | None = None
 
 

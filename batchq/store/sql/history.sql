@@ -3,7 +3,7 @@
 -- insert
 INSERT INTO job_history (number, sequence, value) VALUES (:number, :sequence, :value);
 
--- orders_of_jobs
+-- sequences_of_jobs
 SELECT jobs.id, jobs.sequence FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 
 -- of_job
