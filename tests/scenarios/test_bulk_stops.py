@@ -45,7 +45,7 @@ async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
 
 
 async def test_a_bulk_terminate_has_its_own_signal(world):
-    running = await world.start()
+    running = await world.start(IGNORES_SIGTERM)
 
     await world.stop_many(StopRequest(kind=StopKind.TERMINATE, reason="at once", signal="SIGKILL"), running)
 
