@@ -391,7 +391,7 @@ class ModelCluster:
         container = self._containers.get(_key(pod, request.query["container"]))
         if container is None:
             bound = "nodeName" in pod["spec"]
-            return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(text="")
+            return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(status=204)
         since = request.query.get("sinceTime", "")
         lines = [f"{_precise(line.at)} {line.message}\n" for line in container.lines()]
         return web.Response(text="".join(line for line in lines if line[: len(since)] >= since))
