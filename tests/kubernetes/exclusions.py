@@ -11,6 +11,7 @@ NO_EXEC = "batchq refuses commands in pods, and names the command of kubectl."
 NO_PULL = "The node pulls the image during the start, so there is no call of batchq to hold or to count."
 NO_FAILURE_FILE = "A training job of SageMaker is refused, because its failure file cannot be read from a pod."
 ENFORCED_CPU = "The CPU of a node is a limit for the requests of its pods, and no weight."
+NOT_MEASURED = "What a pod used is not measured."
 SIMULATED_PROGRAM = "The containers of the model play scripts, and this test runs another program."
 
 #: On the model and on a cluster.
@@ -36,6 +37,12 @@ ON_KUBERNETES = {
         "A node keeps the room of a container that still runs, whatever has become of its job."
     ),
     "test_run::test_an_unschedulable_job_runs_once_an_environment_is_large_enough": ENFORCED_CPU,
+    "test_why_queued::test_a_job_with_more_memory_than_the_host_cannot_start": (
+        "There is no host: the explanation says that no machine is large enough (TOO_LARGE_FOR_MACHINES)."
+    ),
+    "test_use::test_the_end_of_a_job_does_not_wait_for_a_sample": NOT_MEASURED,
+    "test_use::test_the_use_goes_on_after_a_restart": NOT_MEASURED,
+    "test_use::test_a_saved_sample_survives_a_crash_and_an_end_without_a_server": NOT_MEASURED,
 }
 ON_MODEL = {
     "test_training_jobs::test_the_hyperparameters_are_a_file_of_the_container": SIMULATED_PROGRAM,

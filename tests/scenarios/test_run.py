@@ -7,7 +7,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
 from batchq.domain.enums import FINISHED, Status
 from tests.support.builders import ADMIN
-from tests.support.scripts import LASTING, Script
+from tests.support.scripts import IGNORES_SIGTERM, LASTING, Script
 
 
 async def test_a_job_passes_from_submitted_to_succeeded(world):
@@ -120,7 +120,7 @@ KILLED = (137, status_reasons.EXITED)
     ids=["killed", "removed"],
 )
 async def test_a_container_that_another_program_ends_uses_up_its_attempt(world, action, end):
-    job = await world.start(attempts=2)
+    job = await world.start(IGNORES_SIGTERM, later=(LASTING,), attempts=2)
 
     await getattr(world.runtime, action)((await world.job(job)).tag)
 
