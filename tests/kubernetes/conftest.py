@@ -35,7 +35,7 @@ MODEL, CLUSTER_WORLD = "kubernetes", "cluster"
 #: The parameters of worlds on Kubernetes.
 KUBERNETES_WORLDS = (
     pytest.param(MODEL, marks=pytest.mark.exhaustive),
-    pytest.param(CLUSTER_WORLD, marks=pytest.mark.kubernetes),
+    pytest.param(CLUSTER_WORLD, marks=[pytest.mark.kubernetes, pytest.mark.timeout(300)]),
 )
 
 
