@@ -69,10 +69,12 @@ test: develop ## Everything: format, lint, types, imports, all local tests, then
 	@$(MAKE) --no-print-directory --jobs=2 lint local
 	@$(MAKE) --no-print-directory trace-test browser-test docker-test
 
-# These tests need little room of the nodes, and kill no server of the cluster: two files run at the same time.
-SIDE_BY_SIDE := $(addprefix tests/kubernetes/test_,checkpoint_scenarios.py task_scenarios.py manifests.py)
-ON_CLUSTER = $(BIN)/pytest -q -m kubernetes -n 2 --dist loadfile $(SIDE_BY_SIDE); first=$$?; \
-	$(BIN)/pytest -q -m kubernetes -n 0 tests/kubernetes $(addprefix --ignore=,$(SIDE_BY_SIDE)) && exit $$first
+# Scenarios and contracts on the cluster. They need little room of the nodes, so several run at the same time.
+CLUSTER_SCENARIOS ?= tests/contracts tests/scenarios
+CLUSTER_WORKERS ?= 6
+ON_CLUSTER = $(BIN)/pytest -q -m kubernetes -n $(CLUSTER_WORKERS) --dist worksteal $(CLUSTER_SCENARIOS) \
+	tests/kubernetes/test_manifests.py; first=$$?; \
+	$(BIN)/pytest -q -m kubernetes -n 0 tests/kubernetes --ignore=tests/kubernetes/test_manifests.py && exit $$first
 
 test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
 	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then sh -c '$(ON_CLUSTER)'; \

@@ -18,6 +18,8 @@ from batchq.ports.logs import LogLine
 PIECE = 2**14  # bytes of a long line between two stamps
 MAX_LINE = 2**20  # bytes; a longer line is split into several
 MAX_FOLLOWED = 2**24  # bytes of a log that is kept in memory
+#: A pod without a node has no content, and a container that waits on its node is a bad request.
+NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
 
 
@@ -27,7 +29,7 @@ async def read_log(rest: RestClient, path: str, container: str, *, after: int) -
     async with rest.stream(f"{path}/log", query) as response:
         if response.status == HTTPStatus.NOT_FOUND:
             raise ContainerGone(f"{path} does not exist")
-        if response.status == HTTPStatus.BAD_REQUEST:  # the container has not started
+        if response.status in NOT_STARTED:
             return
         if response.status != HTTPStatus.OK:
             raise LogRefused(f"logs: status {response.status}")

@@ -98,7 +98,11 @@ class KubernetesRuntime:
         return self._reader.read(pod, tag, has_node_left=await self._departed.include(pod)).inspection
 
     async def signal_stop(self, tag: Tag, signal: str | None = None, *, grace: timedelta | None = None) -> None:
-        await self._stops.signal_stop(tag, signal, grace)
+        if signal == "SIGKILL":
+            # A process 1 ignores a SIGKILL that is sent in its own container.
+            await self._stops.kill(tag)
+        else:
+            await self._stops.signal_stop(tag, signal, grace)
 
     async def kill(self, tag: Tag) -> None:
         await self._stops.kill(tag)

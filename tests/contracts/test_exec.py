@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from batchq.errors import ContainerGone, ExecRefused
 from batchq.ports.exec_session import ExecCommand, OutputStream, TerminalSize
 from batchq.ports.runtime import ContainerState
-from tests.contracts.conftest import LONG, QUICK
+from tests.contracts.conftest import CLUSTER, LONG, QUICK
 from tests.support.containers import ended, output, started
 
 WRITES = ExecCommand(command=("sh", "-c", "echo hello; exit 3"))
@@ -101,7 +101,7 @@ async def test_the_processes_of_a_closed_session_end_and_the_container_runs_on(r
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
 
 
-@pytest.mark.parametrize("runtime", ["kubernetes"], indirect=True)
+@pytest.mark.parametrize("runtime", ["kubernetes", CLUSTER], indirect=True)
 async def test_a_command_in_a_pod_is_refused_with_the_command_of_kubectl(runtime):
     tag = await started(runtime, LONG)
 

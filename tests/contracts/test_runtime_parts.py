@@ -8,18 +8,27 @@ from batchq.compute.combined_runtime import CombinedRuntime
 from batchq.compute.simulated.runtime import SimulatedRuntime
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.contracts.conftest import LONG, QUICK
-from tests.support.containers import death_of, left_over, new_tag, output, over, part_of
+from tests.support.containers import death_of, left_over, new_tag, output, over, part_of, until
 from tests.support.kubernetes import KubernetesRuntime
 from tests.support.scripts import Script, contained
 
 
-def shared(runtime):
-    """The existing networks that containers of attempts share."""
+async def shared(runtime):
+    """The existing networks, on Kubernetes pods, that containers of attempts share."""
     if isinstance(runtime, SimulatedRuntime | CombinedRuntime):
         return list(runtime.engine.networks)
     if isinstance(runtime, KubernetesRuntime):
-        return list(runtime.model.pods)
+        return [pod["metadata"]["name"] async for pods in runtime._pods.pages() for pod in pods]
     return [name for name in left_over(None, runtime._instance) if not name.startswith("/")]
+
+
+async def leaves_shared(runtime, number):
+    """Wait until that many are left. A cluster removes a pod some seconds after the request."""
+
+    async def holds():
+        return len(await shared(runtime)) == number
+
+    await until(holds)
 
 
 async def begin(runtime, tag, part, *played, **changes):
@@ -141,11 +150,11 @@ async def test_shared_parts_are_kept_until_the_last_container_is_removed(runtime
 async def test_shared_parts_are_removed_with_the_last_container(runtime):
     tags = await task(runtime, "main", "side")
     other = await gang(runtime, 1)
-    assert len(shared(runtime)) == 2
+    assert len(await shared(runtime)) == 2
 
     await asyncio.gather(*(runtime.remove(tag) for tag in tags))
 
-    assert len(shared(runtime)) == 1
+    await leaves_shared(runtime, 1)
     assert [found.tag for found in await runtime.survey()] == other
 
 
@@ -155,7 +164,7 @@ async def test_removing_an_absent_container_is_a_success(runtime):
 
     await runtime.remove(main)
 
-    assert shared(runtime) == []
+    await leaves_shared(runtime, 0)
 
 
 async def test_attempts_share_nothing(runtime):
@@ -166,4 +175,4 @@ async def test_attempts_share_nothing(runtime):
     await runtime.remove(first)
 
     assert (await runtime.inspect(second)).state is ContainerState.RUNNING
-    assert len(shared(runtime)) == 1
+    await leaves_shared(runtime, 1)

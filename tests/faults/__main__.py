@@ -17,7 +17,7 @@ from tests.faults.catalogue import SECTIONS, claims, rows
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "tests.faults.outcomes"]
 SHARED_OUT = ["--dist", "worksteal"]
 RUNS = (
-    ["-m", "fault and not docker and not million", "-n", "auto", "--maxprocesses", "4", *SHARED_OUT],
+    ["-m", "fault and not docker and not kubernetes and not million", "-n", "auto", "--maxprocesses", "4", *SHARED_OUT],
     ["-m", "fault and docker and not clients", "-n", "2", *SHARED_OUT],
 )
 WIDTH = 72

@@ -8,7 +8,7 @@ from tests.house.rooms import ROOT, name, sources, tree
 
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
-    "api": 75,
+    "api": 100,
     "api/auth": 600,
     "api/batch": 4_300,
     "api/console": 8_250,
@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_750,
     "compute/kubernetes": 3_700,
     "compute/simulated": 1_050,
-    "tests": 112_750,
+    "tests": 113_000,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40

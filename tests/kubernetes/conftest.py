@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -24,10 +25,35 @@ from tests.support.containers import POLL_INTERVAL, until
 from tests.support.inline import InlineLogFiles, InlineStore
 from tests.support.kubernetes import PlacedRuntime, kubernetes_runtime
 from tests.support.kubernetes_api import TWO_CORES, node
-from tests.support.world import World, running
+from tests.support.world import HOST, World, running
 
 REMOVAL = 300.0  # seconds for the removal of all pods, also by a kubelet that was killed
-WORLDS = ("model", pytest.param("cluster", marks=pytest.mark.kubernetes))
+HOST_NODE = {"cpu": "4", "memory": "4Gi", "pods": "110"}  # as HOST
+NOWHERE = "127.0.0.1:1/none:latest"  # an image whose registry does not exist
+CPU_DIVISOR = 20  # of the requests of scenarios, several of which share a node
+MODEL, CLUSTER_WORLD = "kubernetes", "cluster"
+#: The parameters of worlds on Kubernetes.
+KUBERNETES_WORLDS = (
+    pytest.param(MODEL, marks=pytest.mark.exhaustive),
+    pytest.param(CLUSTER_WORLD, marks=[pytest.mark.kubernetes, pytest.mark.timeout(300)]),
+)
+
+
+class HostRuntime(PlacedRuntime):
+    """Shows one node as the machine HOST. Pods request a part of the CPU, so that several scenarios share a node."""
+
+    async def machines(self):
+        return tuple(
+            replace(machine, resources=HOST) for machine in await super().machines() if machine.name == self.machine
+        )
+
+    async def create(self, launch):
+        beside = tuple(replace(container, spec=_smaller(container.spec)) for container in launch.beside)
+        return await super().create(replace(launch, spec=_smaller(launch.spec), beside=beside))
+
+
+def _smaller(spec):
+    return replace(spec, resources=replace(spec.resources, millicpus=spec.resources.millicpus // CPU_DIVISOR))
 
 
 def cluster_reference():
@@ -39,7 +65,7 @@ def cluster_reference():
 
 
 @asynccontextmanager
-async def on_cluster(**changes):
+async def on_cluster(kind=PlacedRuntime, **changes):
     """A runtime on the cluster of BATCHQ_TEST_KUBERNETES. At the end its pods are removed."""
     reference = cluster_reference()
     usual = {
@@ -49,14 +75,14 @@ async def on_cluster(**changes):
         "policy": PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE),
         "allow_old": True,
     }
-    runtime = PlacedRuntime(**usual | changes)
+    runtime = kind(**usual | changes)
 
     async def has_machine():
         try:
-            open_machines = [machine.name for machine in await runtime.machines() if machine.is_open]
+            open_machines = [machine.name for machine in await PlacedRuntime.machines(runtime) if machine.is_open]
         except RuntimeUnknown:
             return False
-        runtime.machine = open_machines[0] if open_machines else None
+        runtime.machine = open_machines[worker_number() % len(open_machines)] if open_machines else None
         return bool(open_machines)
 
     await until(has_machine)
@@ -67,6 +93,11 @@ async def on_cluster(**changes):
             while await remove_all(runtime):  # noqa: ASYNC110 - a cluster sets no event
                 await asyncio.sleep(POLL_INTERVAL)
         await runtime.close()
+
+
+def worker_number():
+    """The number of this worker of pytest-xdist; 0 without workers."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
 async def remove_all(runtime):
@@ -94,18 +125,30 @@ async def world_on(runtime, clock, checkpoints):
         yield world
 
 
-@pytest.fixture(params=WORLDS)
-async def world(request, tmp_path):
-    clock, shared = ShiftedClock(), tmp_path / "checkpoints"
+@asynccontextmanager
+async def kubernetes_world(kind, directory, *, runtime_kind=PlacedRuntime, nodes=("n1",), allocatable=HOST_NODE):
+    """A booted world on the model of the API server, or on the cluster.
+
+    `runtime_kind`: of the runtime on the cluster. `nodes`, `allocatable`: of the model.
+    """
+    clock, shared = ShiftedClock(), directory / "checkpoints"
     policy = PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE, checkpoints=str(shared))
-    if request.param == "cluster":
-        async with on_cluster(clock=clock, policy=policy) as runtime, world_on(runtime, clock, shared) as world:
+    if kind == CLUSTER_WORLD:
+        async with (
+            on_cluster(runtime_kind, clock=clock, policy=policy) as runtime,
+            world_on(runtime, clock, shared) as world,
+        ):
             yield world
     else:
         async with kubernetes_runtime(clock=clock, policy=policy) as (runtime, model):
             runtime.model = model
-            model.nodes = {
-                name: node(name, TWO_CORES, labels={"kubernetes.io/hostname": name}) for name in ("n1", "n2")
-            }
+            model.missing_images[NOWHERE] = "connection refused"
+            model.nodes = {name: node(name, allocatable, labels={"kubernetes.io/hostname": name}) for name in nodes}
             async with world_on(runtime, clock, shared) as world:
                 yield world
+
+
+@pytest.fixture(params=["model", pytest.param(CLUSTER_WORLD, marks=pytest.mark.kubernetes)])
+async def world(request, tmp_path):
+    async with kubernetes_world(request.param, tmp_path, nodes=("n1", "n2"), allocatable=TWO_CORES) as world:
+        yield world

@@ -1,6 +1,8 @@
-"""Scenarios of `world` run twice: with simulated containers on a virtual clock, and on Docker.
+"""Scenarios of `world` run with simulated containers on a virtual clock, on Docker, and on Kubernetes.
 
-On Docker its jobs use the host's network, for which nothing has to be created, unless the file defines NETWORK.
+On Kubernetes they run on the model of the API server and on a cluster (`make test-kubernetes`), except those that
+tests/kubernetes/exclusions.py lists. On Docker the jobs use the host's network, for which nothing has to be created,
+unless the file defines NETWORK.
 """
 
 import asyncio
@@ -8,8 +10,17 @@ import asyncio
 import pytest
 
 from batchq.domain.catalog import Network
+from tests.kubernetes.conftest import KUBERNETES_WORLDS, HostRuntime, kubernetes_world
+from tests.kubernetes.exclusions import is_excluded
 from tests.support import world as worlds
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deselect the scenarios that do not run on Kubernetes."""
+    excluded = [item for item in items if is_excluded(item)]
+    config.hook.pytest_deselected(items=excluded)
+    items[:] = [item for item in items if item not in excluded]
 
 
 @pytest.fixture
@@ -19,13 +30,17 @@ async def simulated():
         yield running
 
 
-@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker), *KUBERNETES_WORLDS])
 async def world(request, tmp_path):
     if request.param == "simulated":
         async with worlds.simulated() as running:
             yield running
-    else:
-        asyncio.get_running_loop().live_really()
+        return
+    asyncio.get_running_loop().live_really()
+    if request.param == "docker":
         network = getattr(request.module, "NETWORK", Network.HOST)
         async with worlds.docker(tmp_path, network=network) as running:
+            yield running
+    else:
+        async with kubernetes_world(request.param, tmp_path, runtime_kind=HostRuntime) as running:
             yield running

@@ -1,6 +1,7 @@
 """Bulk stops, by ids and filters. aws-batch.md 5.1, 5.5 and 5.6 have the rule for each job."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -45,9 +46,10 @@ async def test_a_bulk_terminate_ends_queued_and_active_jobs(world):
 
 
 async def test_a_bulk_terminate_has_its_own_signal(world):
-    running = await world.start()
+    running = await world.start(IGNORES_SIGTERM)
 
-    await world.stop_many(StopRequest(kind=StopKind.TERMINATE, reason="at once", signal="SIGKILL"), running)
+    order = StopRequest(kind=StopKind.TERMINATE, reason="at once", signal="SIGKILL", grace=timedelta(minutes=1))
+    await world.stop_many(order, running)
 
     await world.wait_for(running, Status.FAILED, status_reason="at once", exit_codes=[137])
     assert await world.engine_calls(running) == ["create", "start", "stop", "remove"]

@@ -117,7 +117,7 @@ async def test_while_the_host_cannot_start_containers_no_attempt_is_used_up(worl
         await world.sleep(600)
     await starts(world, 2)
 
-    where = "" if world.virtual else " on docker"
+    where = "" if world.virtual else f" on {(await world.machine.machines())[0].engine}"
     assert world.engine.health().engine == f"containers cannot be started{where}: {BROKEN.reason}"
     assert len([message for message in caplog.messages if "cannot start containers" in message]) == 1
     del world.runtime.errors["start"]

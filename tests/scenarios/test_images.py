@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from batchq.compute.kubernetes.runtime import KubernetesRuntime
 from batchq.domain.enums import Action, Status
 from batchq.domain.job import ExitRule
 from tests.support.registry import registry
@@ -15,11 +16,14 @@ NOWHERE = "127.0.0.1:1/none:latest"
 
 @pytest.fixture
 async def absent(world):
-    """An image that a pull gets."""
+    """An image that a pull gets; None: the engine has no pulls of its own."""
     if world.virtual:
         world.machine.engine.missing_images["127.0.0.1:2/test/one:latest"] = None
         world.machine.engine.missing_images[NOWHERE] = "connection refused"
         yield "127.0.0.1:2/test/one:latest"
+        return
+    if isinstance(world.machine, KubernetesRuntime):
+        yield None
         return
     async with registry(os.environ.get("DOCKER_HOST")) as images:
         yield images.image()

@@ -10,7 +10,7 @@ from batchq.domain.ids import child_id
 from batchq.domain.stop_request import StopRequest
 from batchq.errors import Invalid
 from tests.support.builders import gang, task
-from tests.support.scripts import Script, contained, lasting
+from tests.support.scripts import IGNORES_SIGTERM, Script, contained, lasting
 
 CHECKPOINTS = {"batchq:checkpoints": "true"}
 SIGNAL = CHECKPOINTS | {"batchq:checkpoint-signal": "USR1"}
@@ -92,7 +92,7 @@ async def test_force_gives_up_a_start_that_hangs(world):
 
 @pytest.mark.fault("SP28")
 async def test_force_kills_a_running_job_without_a_signal_before(world):
-    job = await running(world)
+    job = await running(world, IGNORES_SIGTERM)
 
     await world.terminate(job, force=True)
 

@@ -3,7 +3,8 @@
 It follows the rules that were measured on Kubernetes 1.36: uid preconditions, finalizers, the grace of a deletion,
 bindings with a uid, JSON patches with tests, watches with bookmarks and 410, and one start for each container. A
 container waits while its image cannot be pulled, and one that runs ends when its image changes. The program of a
-container is its script (BATCHQ_SIMULATED). With `kubelet=False` the test writes each status itself.
+container is its script (BATCHQ_SIMULATED); its checkpoints are written to the host path of the pod's volume. With
+`kubelet=False` the test writes each status itself.
 """
 
 import asyncio
@@ -14,14 +15,16 @@ from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
+from pathlib import Path
 from uuid import uuid4
 
 from aiohttp import WSMsgType, web
 
-from batchq.compute.simulated.container import SimulatedContainer
+from batchq.compute.simulated.container import PlannedCheckpoint, SimulatedContainer
 from batchq.compute.simulated.script import NO_OUTCOMES, read
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.ids import JobId, Tag
+from batchq.domain.training import MOUNT_POINT
 from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec
 
@@ -101,6 +104,8 @@ class ModelCluster:
         #: The names of the containers whose programs could not be started, by the uid of the pod.
         self._refused = defaultdict(set)
         self._bound = 0
+        #: The checkpoints that containers will write.
+        self._planned_checkpoints = []
         self._timers = set()
         self._late = []
         self.app = web.Application(middlewares=[self._with_fault])
@@ -386,7 +391,7 @@ class ModelCluster:
         container = self._containers.get(_key(pod, request.query["container"]))
         if container is None:
             bound = "nodeName" in pod["spec"]
-            return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(text="")
+            return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(status=204)
         since = request.query.get("sinceTime", "")
         lines = [f"{_precise(line.at)} {line.message}\n" for line in container.lines()]
         return web.Response(text="".join(line for line in lines if line[: len(since)] >= since))
@@ -497,14 +502,40 @@ class ModelCluster:
             return
         self.starts[_id(pod, name)] += 1
         self._containers[_key(pod, name)] = container
+        for checkpoint in container.script.checkpoints:
+            self._plan_checkpoint(container, checkpoint, container.started_at)
         self._report(pod)
 
     def _signal(self, pod, container, signal):
-        if signal in CHECKPOINT_SIGNALS and container.script.request_exit is not None:
-            container.requested_at = container.requested_at or now()
-        elif signal == "TERM":
-            container.stop_requested_at = container.stop_requested_at or now()
+        script = container.script
+        if signal == "TERM":
+            self._send_stop_signal(container)
+        elif signal in CHECKPOINT_SIGNALS and (script.on_request is not None or script.request_exit is not None):
+            at = now()
+            container.requested_at = container.requested_at or at
+            self._plan_checkpoint(container, script.on_request, at + timedelta(seconds=script.request_delay))
         self._report(pod)
+
+    def _send_stop_signal(self, container):
+        if container.stop_requested_at is None:
+            script, container.stop_requested_at = container.script, now()
+            at = container.stop_requested_at + timedelta(seconds=script.term_delay)
+            self._plan_checkpoint(container, script.term_checkpoint, at)
+
+    def _plan_checkpoint(self, container, name, at):
+        folder = container.launch.checkpoint_directory
+        if name is not None and folder is not None:
+            self._planned_checkpoints.append(PlannedCheckpoint(container, Path(folder, name), at))
+            delay = max(0.0, (at - now()).total_seconds())
+            self._timers.add(asyncio.get_running_loop().call_later(delay, self._write_checkpoints))
+
+    def _write_checkpoints(self):
+        """Write the checkpoints that are due."""
+        at, planned = now(), self._planned_checkpoints
+        self._planned_checkpoints = [checkpoint for checkpoint in planned if checkpoint.at > at]
+        for checkpoint in planned:
+            if checkpoint.at <= at:
+                checkpoint.write()
 
     def _stop(self, pod, *, reason=None):
         """SIGTERM, and SIGKILL after the grace. A pod without a running container ends."""
@@ -521,7 +552,7 @@ class ModelCluster:
                 self._end(pod, reason)
             return
         for container in running:
-            container.stop_requested_at = container.stop_requested_at or now()
+            self._send_stop_signal(container)
             container.killed_at = container.killed_at or now() + timedelta(seconds=self.grace)
         if reason is not None:
             pod["status"]["reason"] = reason
@@ -564,6 +595,7 @@ class ModelCluster:
         return pod
 
     def _write_state(self, pod):
+        self._write_checkpoints()  # a program writes its checkpoint before it ends
         for name, container in self._of(pod):
             found = container.inspect(now())
             container_id, started = f"containerd://{_id(pod, name)}", stamp(found.started_at)
@@ -668,13 +700,25 @@ def _id(pod, name):
     return f"{uid}/{name}" if "io.batchq.node" in pod["metadata"]["annotations"] or name != "main" else uid
 
 
+def _host_path_at(mount_path, pod, container):
+    """The host path that is mounted at a path of the container; None: none is."""
+    paths = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pod["spec"].get("volumes", ())}
+    mounts = container.get("volumeMounts", ())
+    return next((paths[mount["name"]] for mount in mounts if mount["mountPath"] == mount_path), None)
+
+
 def _container_of(pod, container):
     """The simulated container that plays the script in the container's variables."""
     variables = {item["name"]: item.get("value", "").replace("$$", "$") for item in container.get("env", ())}
     noted = pod["metadata"]["annotations"]
     tag = Tag(job_id=JobId(noted["io.batchq.job"]), attempt=int(noted["io.batchq.attempt"]))
     spec = ContainerSpec(image=container["image"], resources=Resources(millicpus=1, memory_mib=1))
-    launch = LaunchSpec(tag=tag, spec=spec, environment=tuple(variables.items()))
+    launch = LaunchSpec(
+        tag=tag,
+        spec=spec,
+        environment=tuple(variables.items()),
+        checkpoint_directory=_host_path_at(MOUNT_POINT, pod, container),
+    )
     return SimulatedContainer(
         id=_id(pod, container["name"]),
         launch=launch,
