@@ -1,0 +1,170 @@
+"""batchq itself in the cluster: the manifests of deploy/kubernetes on the bed, with the image of packaging/Dockerfile.
+
+The bed has no kube-scheduler, no image registry and no storage class. The test binds the pod of the Deployment, loads
+the image, and creates a volume that both nodes have.
+"""
+
+import asyncio
+import json
+import re
+import shutil
+import socket
+import time
+from contextlib import asynccontextmanager
+
+import aiohttp
+import boto3
+import pytest
+
+from batchq.compute.kubernetes.connection import load_cluster
+from batchq.compute.kubernetes.rest import RestClient
+from batchq.system.clock import SystemClock
+from tests.house.test_wheel import built
+from tests.image.build import NAME, build_image
+from tests.kubernetes.bed.__main__ import STATE, load_image
+from tests.kubernetes.conftest import cluster_reference
+from tests.kubernetes.test_manifests import documents, path_of
+from tests.service.waiting import container, reaches
+
+NAMESPACE = "batchq-jobs"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+VOLUME = STATE / "batchq-data"
+USER = 1000  # of the manifest
+PORT = 22824
+PATIENCE = 180.0  # seconds until a pod of batchq is ready
+STDOUT, STATUS = 1, 3  # channels of a command in a container
+pytestmark = [pytest.mark.kubernetes, pytest.mark.docker, pytest.mark.process, pytest.mark.timeout(500)]
+
+
+@pytest.fixture(scope="module")
+def image(docker_engine, tmp_path_factory):
+    """The image of batchq, on the nodes."""
+    if not STATE.exists():
+        pytest.skip("the cluster is not the bed of these tests")
+    folder = tmp_path_factory.mktemp("image")
+    (context := folder / "context").mkdir()
+    build_image(built(folder), context)
+    load_image(NAME)
+    return NAME
+
+
+@pytest.fixture
+async def admin():
+    """Requests with the credentials of the tests."""
+    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
+    yield rest
+    await rest.close()
+
+
+def prepared(image):
+    """The documents of the manifests, and the volume, as an administrator of the bed applies them."""
+    VOLUME.mkdir(exist_ok=True)
+    shutil.chown(VOLUME, USER, USER)
+    claim, deployment, service = documents("batchq.yaml")
+    (server,) = deployment["spec"]["template"]["spec"]["containers"]
+    server["image"] = image
+    server["env"].append({"name": "BATCHQ_KUBERNETES_UNSUPPORTED", "value": "true"})  # the bed can be of 1.20
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "batchq-data"},
+        "spec": {
+            "capacity": claim["spec"]["resources"]["requests"],
+            "accessModes": claim["spec"]["accessModes"],
+            "hostPath": {"path": str(VOLUME)},
+        },
+    }
+    return [*documents("rights.yaml"), volume, claim, deployment, service]
+
+
+@asynccontextmanager
+async def applied(admin, manifests):
+    for document in manifests:
+        reply = await admin.request("POST", path_of(document), body=document)
+        assert reply.ok, reply.message
+    try:
+        yield
+    finally:
+        for document in reversed(manifests):
+            await admin.request("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
+
+
+async def server_pod(admin, node, *, other_than=""):
+    """The ready pod of the Deployment. The test binds the pod to the node."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        pods = (await admin.get(PODS, {"labelSelector": "app=batchq"})).body["items"]
+        for pod in pods:
+            if pod["metadata"]["name"] == other_than:
+                continue
+            if not pod["spec"].get("nodeName"):
+                await bind(admin, pod["metadata"]["name"], node)
+            if is_ready(pod):
+                return pod
+        assert time.monotonic() < end, [pod["status"] for pod in pods]
+        await asyncio.sleep(0.5)
+
+
+async def bind(admin, name, node):
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    await admin.request("POST", f"{PODS}/{name}/binding", body=binding)
+
+
+def is_ready(pod):
+    conditions = pod["status"].get("conditions") or ()
+    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
+
+
+async def run_in(admin, pod, *command):
+    """What the command writes in the pod of batchq, as `kubectl exec` shows it."""
+    written, query = b"", [("container", "batchq"), ("stdout", "true"), *(("command", text) for text in command)]
+    async with admin.exec(f"{PODS}/{pod['metadata']['name']}/exec", query) as connection:
+        async for message in connection:
+            if message.type is aiohttp.WSMsgType.BINARY and message.data[:1] == bytes([STDOUT]):
+                written += message.data[1:]
+            elif message.type is aiohttp.WSMsgType.BINARY and message.data[:1] == bytes([STATUS]):
+                assert json.loads(message.data[1:])["status"] == "Success", message.data
+                break
+    return written.decode()
+
+
+def client_of(keys):
+    """boto3 at the Service's name: `batchq` in the namespace."""
+    key, secret = (
+        re.search(rf"export {name}=(\S+)", keys)[1] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    )
+    return boto3.client(
+        "batch",
+        endpoint_url=f"http://batchq:{PORT}",
+        region_name="us-east-1",
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+    )
+
+
+async def test_batchq_runs_in_the_cluster_and_its_next_pod_finds_the_jobs_of_the_first(image, admin, monkeypatch):
+    address, look_up = {}, socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *given, **named: look_up(address.get(host, host), *given, **named)
+    )
+    async with applied(admin, prepared(image)):
+        first = await server_pod(admin, "bed-n1")
+        address["batchq"] = first["status"]["podIP"]
+        assert "no problems" in await run_in(admin, first, "batchq", "doctor")
+        await run_in(admin, first, "batchq", "user", "add", "ada")
+        batch = client_of(await run_in(admin, first, "batchq", "key", "create", "--user", "ada"))
+        batch.register_job_definition(
+            jobDefinitionName="d", type="container", containerProperties=container("sh", "-c", "sleep 20")
+        )
+        job = batch.submit_job(jobName="j", jobQueue="default", jobDefinition="d")["jobId"]
+        await asyncio.to_thread(reaches, batch, job, "RUNNING")
+
+        reply = await admin.request("DELETE", f"{PODS}/{first['metadata']['name']}")
+        assert reply.ok, reply.message
+        second = await server_pod(admin, "bed-n2", other_than=first["metadata"]["name"])
+        address["batchq"] = second["status"]["podIP"]
+        await asyncio.to_thread(reaches, batch, job, "SUCCEEDED")
+        (ended,) = batch.describe_jobs(jobs=[job])["jobs"]
+
+    assert len(ended["attempts"]) == 1
