@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from batchq.cli.server_settings import settings_of
 from batchq.compute.kubernetes.connection import FixedToken, load_cluster
 from batchq.compute.kubernetes.examination import examine_access
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.rest import MERGE_PATCH, RestClient
 from batchq.domain.container import TextFile
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Auth
 from batchq.system.clock import SystemClock
 from tests.kubernetes.conftest import cluster_reference, on_cluster
-from tests.support.containers import new_tag, over, part_of, until, wait_for_line
+from tests.support.containers import launch, new_tag, over, part_of, until, until_answered, wait_for_line
 from tests.support.scripts import Script
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
@@ -100,6 +100,18 @@ async def test_the_rights_of_the_manifest_suffice_for_tasks_secrets_signals_and_
 
         assert (await over(runtime, container.tag)).exit_code == 7
         assert (await runtime.identity()).id == found.id
+
+
+@pytest.mark.kubernetes
+async def test_pods_have_the_pull_secrets_of_the_default_service_account(access, admin):
+    account = "/api/v1/namespaces/batchq-jobs/serviceaccounts/default"
+    secrets = [{"name": "registry"}]
+    await admin.request("PATCH", account, body={"imagePullSecrets": secrets}, content_type=MERGE_PATCH)
+    async with on_cluster(cluster=access) as runtime:
+        await until_answered(lambda: runtime.create(launch()))
+        pods = (await admin.get("/api/v1/namespaces/batchq-jobs/pods")).body["items"]
+
+    assert [pod["spec"]["imagePullSecrets"] for pod in pods] == [secrets]
 
 
 async def until_started(runtime, container):
