@@ -13,6 +13,7 @@ import pytest
 
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_policy import PodPolicy
+from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.catalog import Network
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
@@ -67,6 +68,14 @@ async def on_cluster(**changes):
             while await remove_all(runtime):  # noqa: ASYNC110 - a cluster sets no event
                 await asyncio.sleep(POLL_INTERVAL)
         await runtime.close()
+
+
+@pytest.fixture
+async def admin():
+    """Requests to the API server with the credentials of the tests."""
+    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
+    yield rest
+    await rest.close()
 
 
 async def remove_all(runtime):

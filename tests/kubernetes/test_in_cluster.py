@@ -10,22 +10,17 @@ import re
 import shutil
 import socket
 import time
-from contextlib import asynccontextmanager
 
 import boto3
 import pytest
 
-from batchq.compute.kubernetes.connection import load_cluster
-from batchq.compute.kubernetes.rest import RestClient
-from batchq.system.clock import SystemClock
 from tests.house.test_wheel import built
 from tests.image.build import NAME, build_image
 from tests.kubernetes.bed.__main__ import STATE, load_image
-from tests.kubernetes.conftest import cluster_reference
-from tests.kubernetes.test_manifests import documents, path_of
+from tests.kubernetes.test_manifests import NAMESPACE, applied, documents
 from tests.service.waiting import container, reaches
+from tests.support.containers import until
 
-NAMESPACE = "batchq-jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 VOLUME = STATE / "batchq-data"
 USER = 1000  # of the manifest
@@ -47,14 +42,6 @@ def image(docker_engine, tmp_path_factory):
     return NAME
 
 
-@pytest.fixture
-async def admin():
-    """Requests with the credentials of the tests."""
-    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
-    yield rest
-    await rest.close()
-
-
 def prepared(image):
     """The documents of the manifests, and the volume, as an administrator of the bed applies them."""
     VOLUME.mkdir(exist_ok=True)
@@ -74,18 +61,6 @@ def prepared(image):
         },
     }
     return [*documents("rights.yaml"), volume, claim, deployment, service]
-
-
-@asynccontextmanager
-async def applied(admin, manifests):
-    for document in manifests:
-        reply = await admin.request("POST", path_of(document), body=document)
-        assert reply.ok, reply.message
-    try:
-        yield
-    finally:
-        for document in reversed(manifests):
-            await admin.request("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
 
 
 async def server_pod(admin, node, *, other_than=""):
@@ -113,6 +88,16 @@ async def bind(admin, name, node):
 def is_ready(pod):
     conditions = pod["status"].get("conditions") or ()
     return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
+
+
+async def no_pod_remains(admin):
+    """Wait until the pods of jobs are removed: their finalizers would keep the namespace."""
+
+    async def is_removed():
+        pods = (await admin.get(PODS)).body["items"]
+        return all(pod["metadata"]["labels"].get("app") == "batchq" for pod in pods)
+
+    await until(is_removed)
 
 
 async def run_in(admin, pod, *command):
@@ -162,5 +147,6 @@ async def test_batchq_runs_in_the_cluster_and_its_next_pod_finds_the_jobs_of_the
         address["batchq"] = second["status"]["podIP"]
         await asyncio.to_thread(reaches, batch, job, "SUCCEEDED")
         (ended,) = batch.describe_jobs(jobs=[job])["jobs"]
+        await no_pod_remains(admin)
 
     assert len(ended["attempts"]) == 1

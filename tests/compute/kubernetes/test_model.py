@@ -89,11 +89,12 @@ async def deleted(http, pod):
 
 
 async def absent(http, pod):
-    return http.post(f"{PODS}/absent/binding", json=binding(pod))
+    other = {"metadata": pod["metadata"] | {"name": "absent"}}
+    return http.post(f"{PODS}/absent/binding", json=binding(other))
 
 
 async def taken(http, pod):
-    return http.post(PODS, json=pod)
+    return http.post(PODS, json=pod | {"metadata": {"name": pod["metadata"]["name"]}})
 
 
 async def delete_wrong_uid(http, pod):
