@@ -82,7 +82,8 @@ def loaded_settings(args: Namespace) -> LoadedSettings:
         Source.FILE: {} if file is None else _members(file),
     }
     sources = {name: next((at for at, given in by_source.items() if name in given), Source.DEFAULT) for name in names}
-    settings = _valid({name: by_source[at][name] for name, at in sources.items() if at in by_source})
+    given = {name: by_source[at][name] for name, at in sources.items() if at in by_source}
+    settings = _valid(given, {name: _spelling(name, sources[name], file) for name in given})
     return LoadedSettings(settings=settings, sources=sources, file=file)
 
 
@@ -92,13 +93,21 @@ def _file_of(args: Namespace) -> Path | None:
     return Path(named) if named else SYSTEM_FILE if SYSTEM_FILE.exists() else None
 
 
-def _valid(given: Mapping[str, object]) -> Settings:
+def _spelling(name: str, source: Source, file: Path | None) -> str:
+    """The name of a setting as the user wrote it."""
+    if source is Source.VARIABLE:
+        return setting_variable(name)
+    return f"{name.replace('_', '-')} in {file}" if source is Source.FILE else flag_name(name)
+
+
+def _valid(given: Mapping[str, object], spellings: Mapping[str, str]) -> Settings:
+    """`spellings`: how errors name each given setting. Raises UsageError."""
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as invalid:
         error = invalid.errors()[0]
         reason = error["msg"].removeprefix("Value error, ")
-        raise UsageError(f"{flag_name(str(error['loc'][0]))}: {reason}" if error["loc"] else reason) from None
+        raise UsageError(f"{spellings[str(error['loc'][0])]}: {reason}" if error["loc"] else reason) from None
 
 
 def _members(file: Path) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ def test_an_invalid_variable_is_reported_in_one_line(monkeypatch, capsys):
     assert main(["key", "list"]) == MISUSED
 
     described = capsys.readouterr().err
-    assert "--port: Input should be a valid integer" in described
+    assert "BATCHQ_PORT: Input should be a valid integer" in described
     assert described.count("\n") == 1
 
 

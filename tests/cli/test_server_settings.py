@@ -86,8 +86,8 @@ def test_what_is_printed_is_a_settings_file_with_the_same_settings(file, setting
     [
         ("stop_grace = 5", "stop_grace"),  # keys are spelt as flags
         ("stop-grase = 5", "stop-grase"),
-        ("stop-grace = -1", "--stop-grace"),
-        ("port = 'x'", "--port"),
+        ("stop-grace = -1", "stop-grace in "),
+        ("port = 'x'", "port in "),
         ("volumes = ['relative']", "relative is not an absolute path"),
         ("port = ", "server.toml"),
     ],

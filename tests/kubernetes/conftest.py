@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_policy import PodPolicy
+from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.catalog import Network
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Privileged
@@ -98,6 +99,14 @@ async def on_cluster(kind=PlacedRuntime, **changes):
 def worker_number():
     """The number of this worker of pytest-xdist; 0 without workers."""
     return int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+
+
+@pytest.fixture
+async def admin():
+    """Requests to the API server with the credentials of the tests."""
+    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
+    yield rest
+    await rest.close()
 
 
 async def remove_all(runtime):

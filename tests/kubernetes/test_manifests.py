@@ -2,6 +2,7 @@
 
 import asyncio
 from argparse import Namespace
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,16 @@ from msgspec.structs import replace
 from batchq.cli.server_settings import settings_of
 from batchq.compute.kubernetes.connection import FixedToken, load_cluster
 from batchq.compute.kubernetes.examination import examine_access
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.rest import MERGE_PATCH
 from batchq.domain.container import TextFile
 from batchq.errors import RuntimeUnknown
 from batchq.settings import Auth
 from batchq.system.clock import SystemClock
 from tests.kubernetes.conftest import cluster_reference, on_cluster
-from tests.support.containers import new_tag, over, part_of, until, wait_for_line
+from tests.support.containers import launch, new_tag, over, part_of, until, until_answered, wait_for_line
 from tests.support.scripts import Script
 
+NAMESPACE = "batchq-jobs"
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 GROUPS = {
     "v1": "/api/v1",
@@ -39,14 +41,6 @@ def path_of(document, namespace=None):
     return f"{GROUPS[document['apiVersion']]}{place}/{document['kind'].lower()}s"
 
 
-@pytest.fixture
-async def admin():
-    """Requests with the credentials of the tests."""
-    rest = RestClient(load_cluster(cluster_reference()), SystemClock())
-    yield rest
-    await rest.close()
-
-
 @pytest.mark.kubernetes
 async def test_a_cluster_accepts_the_manifests(admin):
     """A dry run on the server: nothing is created. The namespace of the test takes the place of theirs."""
@@ -59,16 +53,30 @@ async def test_a_cluster_accepts_the_manifests(admin):
         assert reply.ok, f"{document['kind']} {document['metadata']['name']}: {reply.message}"
 
 
-@pytest.fixture
-async def access(admin):
-    """The service account of the manifest. Its namespace and its rights exist for the test only."""
-    rights = documents("rights.yaml")
-    for document in rights:
+@asynccontextmanager
+async def applied(admin, manifests):
+    """The documents exist for the test only, and their namespace too."""
+    for document in manifests:
         reply = await admin.request("POST", path_of(document), body=document)
         assert reply.ok, reply.message
     try:
+        yield
+    finally:
+        for document in reversed(manifests):
+            await admin.request("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
+
+        async def is_removed():
+            return not (await admin.request("GET", f"/api/v1/namespaces/{NAMESPACE}")).ok
+
+        await until(is_removed)
+
+
+@pytest.fixture
+async def access(admin):
+    """The service account of the manifest."""
+    async with applied(admin, documents("rights.yaml")):
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        accounts = "/api/v1/namespaces/batchq-jobs/serviceaccounts"
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         reply = await admin.request("POST", f"{accounts}/batchq/token", body=request)
         assert reply.ok, reply.message
 
@@ -77,10 +85,7 @@ async def access(admin):
 
         await until(has_default_account)
         token = FixedToken(value=reply.body["status"]["token"])
-        yield replace(load_cluster(cluster_reference()), namespace="batchq-jobs", token=token)
-    finally:
-        for document in reversed(rights):
-            await admin.request("DELETE", f"{path_of(document)}/{document['metadata']['name']}")
+        yield replace(load_cluster(cluster_reference()), namespace=NAMESPACE, token=token)
 
 
 @pytest.mark.kubernetes
@@ -100,6 +105,18 @@ async def test_the_rights_of_the_manifest_suffice_for_tasks_secrets_signals_and_
 
         assert (await over(runtime, container.tag)).exit_code == 7
         assert (await runtime.identity()).id == found.id
+
+
+@pytest.mark.kubernetes
+async def test_pods_have_the_pull_secrets_of_the_default_service_account(access, admin):
+    account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
+    secrets = [{"name": "registry"}]
+    await admin.request("PATCH", account, body={"imagePullSecrets": secrets}, content_type=MERGE_PATCH)
+    async with on_cluster(cluster=access) as runtime:
+        await until_answered(lambda: runtime.create(launch()))
+        pods = (await admin.get(f"/api/v1/namespaces/{NAMESPACE}/pods")).body["items"]
+
+    assert [pod["spec"]["imagePullSecrets"] for pod in pods] == [secrets]
 
 
 async def until_started(runtime, container):

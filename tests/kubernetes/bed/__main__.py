@@ -36,7 +36,8 @@ NETWORK = "192.168.215"  # .10 the control plane, .11 and .12 the nodes
 NODES = (1, 2)
 ETCD = "http://127.0.0.1:23790"
 CONTROL_PLANE = f"{NETWORK}.10"
-SERVER = f"https://{CONTROL_PLANE}:16443"
+SERVER = f"https://{CONTROL_PLANE}:443"  # the port that pods are told for it
+SERVICES = "10.97.0"  # .1 is the API server for pods: no kube-proxy runs here
 TOKEN = "bed-token"  # of a cluster that only this machine reaches
 PATIENCE = 120.0  # seconds
 AWAY_AFTER = 12  # seconds without a sign of the kubelet
@@ -100,6 +101,12 @@ def make_network():
         call("ip", "-n", name, "link", "set", "lo", "up")
         call("ip", "-n", name, "addr", "add", f"{NETWORK}.{10 + index}/24", "dev", "eth0")
         call("ip", "-n", name, "link", "set", "eth0", "up")
+        to_services = (
+            ("addr", "add", f"{SERVICES}.1/32", "dev", "lo")
+            if index == 0
+            else (*("route", "add", f"{SERVICES}.1/32", "via", CONTROL_PLANE),)
+        )
+        call("ip", "-n", name, *to_services)
         for node in NODES:
             if node != index:
                 call("ip", "-n", name, "route", "add", f"192.168.23{node}.0/24", "via", f"{NETWORK}.{10 + node}")
@@ -216,11 +223,11 @@ def start_api_server(programs):
         f"--etcd-servers={ETCD}",
         "--bind-address=0.0.0.0",
         f"--advertise-address={CONTROL_PLANE}",
-        "--secure-port=16443",
+        "--secure-port=443",
         "--cert-dir=certs",
         "--token-auth-file=tokens",
         "--authorization-mode=Node,RBAC",
-        "--service-cluster-ip-range=10.97.0.0/24",
+        f"--service-cluster-ip-range={SERVICES}.0/24",
         "--allow-privileged=true",
         "--service-account-key-file=account.pub",
         "--service-account-signing-key-file=account.key",
