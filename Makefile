@@ -72,9 +72,9 @@ test: develop ## Everything: format, lint, types, imports, all local tests, then
 # Scenarios and contracts on the cluster. They need little room of the nodes, so several run at the same time.
 CLUSTER_SCENARIOS ?= tests/contracts tests/scenarios
 CLUSTER_WORKERS ?= 6
-ON_CLUSTER = $(BIN)/pytest -q -m kubernetes -n $(CLUSTER_WORKERS) --dist worksteal $(CLUSTER_SCENARIOS) \
-	tests/kubernetes/test_manifests.py; first=$$?; \
-	$(BIN)/pytest -q -m kubernetes -n 0 tests/kubernetes --ignore=tests/kubernetes/test_manifests.py && exit $$first
+ON_CLUSTER = $(BIN)/pytest -q -m kubernetes -n $(CLUSTER_WORKERS) --dist worksteal $(CLUSTER_SCENARIOS); \
+	first=$$?; \
+	$(BIN)/pytest -q -m kubernetes -n 0 tests/kubernetes tests/compute/kubernetes/test_model.py && exit $$first
 
 test-kubernetes: develop ## The tests that need a Kubernetes cluster: BATCHQ_TEST_KUBERNETES, or one that this brings up. Minutes.
 	@if [ -n "$$BATCHQ_TEST_KUBERNETES" ]; then sh -c '$(ON_CLUSTER)'; \
