@@ -8,7 +8,10 @@ from tests.support.service import serving_forked
 
 
 def files() -> dict[str, str]:
-    with tempfile.TemporaryDirectory() as folder, serving_forked(Path(folder) / "data", "--runtime", "simulated") as service:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving_forked(Path(folder) / "data", "--runtime", "simulated") as service,
+    ):
         answer = service.health()
     return {"healthz.json": json.dumps(_types(answer), indent=2) + "\n"}
 
