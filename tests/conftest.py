@@ -57,11 +57,19 @@ def pytest_runtest_protocol(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the tests of servers `process`, and report the catalogue's rows of each test with its result."""
+    """Mark the tests of servers `process`, and report the catalogue's rows of each test with its result.
+
+    Long tests are first: a worker that began one at the end of a run would be the only one that works.
+    """
     for item in items:
         if item.path.relative_to(TESTS).parts[0] in PROCESS_FOLDERS:
             item.add_marker("process")
         item.user_properties += [("fault", row) for mark in item.iter_markers("fault") for row in mark.args]
+    items.sort(key=is_short)
+
+
+def is_short(item):
+    return item.get_closest_marker("timeout") is None and item.get_closest_marker("exhaustive") is None
 
 
 def pytest_collection_finish():

@@ -18,7 +18,7 @@ from batchq.compute.simulated.script import Script, script_variable
 from batchq.store.database import NAME
 from tests.golden.commands import outputs
 from tests.golden.masks import Masks
-from tests.support.service import PATIENCE, Service, serving
+from tests.support.service import PATIENCE, Service, serving_forked
 
 PROJECT = "7c1e5d20b9a34f6e8d20aa41c3f09b55"
 ONE_CPU = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
@@ -89,7 +89,7 @@ def _parsed(content: bytes) -> Any:
 def files() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         flags = ("--runtime", "simulated", "--min-timeout", "1")
-        with serving(Path(folder) / "data", *flags) as service:
+        with serving_forked(Path(folder) / "data", *flags) as service:
             day = Day(service)
             names = _requests(day)
             commands = dict(outputs(service, Path(folder), names))

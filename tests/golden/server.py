@@ -4,11 +4,14 @@ import json
 import tempfile
 from pathlib import Path
 
-from tests.support.service import serving
+from tests.support.service import serving_forked
 
 
 def files() -> dict[str, str]:
-    with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "data", "--runtime", "simulated") as service:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving_forked(Path(folder) / "data", "--runtime", "simulated") as service,
+    ):
         answer = service.health()
     return {"healthz.json": json.dumps(_types(answer), indent=2) + "\n"}
 

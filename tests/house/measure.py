@@ -10,24 +10,53 @@ import re
 import statistics
 import tomllib
 from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 from tests.house.rooms import ROOT, imports, module, sources, tree
 
-FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+KINDS = {ast.ClassDef: "class", ast.FunctionDef: "function", ast.AsyncFunctionDef: "function"}
 
 
-def function_lengths():
-    nodes = (node for source in sources() for node in ast.walk(tree(source)))
-    return sorted(node.end_lineno - node.lineno + 1 for node in nodes if isinstance(node, FUNCTION))
+class Definition(NamedTuple):
+    """A class or a function of the product."""
+
+    kind: str  # "class" or "function"
+    source: Path
+    name: str
+    line: int
+    lines: int
+    is_top_level: bool
+
+
+@cache
+def definitions():
+    """All definitions, from one parse of each source. The trees are not kept: together they have 100 MiB."""
+    found = []
+    for source in sources():
+        module_tree = tree(source)
+        top = set(module_tree.body)
+        found += [
+            Definition(
+                KINDS[type(node)], source, node.name, node.lineno, node.end_lineno - node.lineno + 1, node in top
+            )
+            for node in ast.walk(module_tree)
+            if type(node) in KINDS
+        ]
+    return found
+
+
+def functions():
+    return [definition for definition in definitions() if definition.kind == "function"]
 
 
 def names_defined_twice(kind):
     """Public top-level names of this kind, with the modules that define them, for names with several."""
     places = defaultdict(list)
-    for source in sources():
-        for node in tree(source).body:
-            if isinstance(node, kind) and not node.name.startswith("_"):
-                places[node.name].append(module(source))
+    for each in definitions():
+        if each.kind == kind and each.is_top_level and not each.name.startswith("_"):
+            places[each.name].append(module(each.source))
     return {name: found for name, found in places.items() if len(found) > 1}
 
 
@@ -65,12 +94,12 @@ def main():
     pairs = imports()
     lines = [len(source.read_text().splitlines()) for source in sources()]
     tests = [len(path.read_text().splitlines()) for path in (ROOT / "tests").rglob("*.py")]
-    lengths = function_lengths()
+    lengths = sorted(function.lines for function in functions())
     middle, tenth = statistics.median(lengths), lengths[int(len(lengths) * 0.9)]
     print(f"product: {len(lines)} files, {sum(lines)} lines; median {statistics.median(lines):g}, longest {max(lines)}")
     print(f"tests: {len(tests)} files, {sum(tests)} lines")
     print(f"functions: {len(lengths)}; lines: median {middle:g}, p90 {tenth}, longest {lengths[-1]}")
-    for title, kind in (("classes", ast.ClassDef), ("functions", FUNCTION)):
+    for title, kind in (("classes", "class"), ("functions", "function")):
         twice = names_defined_twice(kind)
         print(f"public {title} defined in several modules: {len(twice)}")
         for name, places in sorted(twice.items(), key=lambda pair: -len(pair[1]))[:10]:

@@ -1,10 +1,9 @@
 """Limits on the length of packages, files and functions, and one meaning for each public name."""
 
-import ast
 from collections import Counter
 
-from tests.house.measure import FUNCTION, names_defined_twice
-from tests.house.rooms import ROOT, name, sources, tree
+from tests.house.measure import functions, names_defined_twice
+from tests.house.rooms import ROOT, name, sources
 
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
@@ -42,12 +41,6 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
 
 
-def lengths_of_functions(source):
-    for node in ast.walk(tree(source)):
-        if isinstance(node, FUNCTION):
-            yield f"{name(source)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
-
-
 def test_no_package_has_more_lines_than_its_limit():
     lines = Counter()
     for source in (*sources(), *(ROOT / "tests").rglob("*.py")):
@@ -65,12 +58,12 @@ def test_every_file_has_at_most_400_lines():
 
 
 def test_every_function_has_at_most_40_lines():
-    lengths = dict(function for source in sources() for function in lengths_of_functions(source))
+    lengths = {f"{name(each.source)}:{each.line} {each.name}": each.lines for each in functions()}
 
     assert {key: length for key, length in lengths.items() if length > MAX_FUNCTION_LINES} == {}
 
 
 def test_every_public_name_is_defined_in_one_module():
-    classes, functions = names_defined_twice(ast.ClassDef), names_defined_twice(FUNCTION)
+    classes, callables = names_defined_twice("class"), names_defined_twice("function")
 
-    assert classes | functions == {}
+    assert classes | callables == {}

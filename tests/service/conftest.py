@@ -40,7 +40,7 @@ def own_name():
 
 @pytest.fixture
 def docker_service(tmp_path):
-    with serving(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
+    with serving_forked(tmp_path / "data", "--stop-grace", "2", "--min-timeout", "1") as service:
         yield service
         assert service.blocked_by() == []
     service.remove_containers()

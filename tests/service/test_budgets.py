@@ -4,7 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.service.waiting import reaches, register, until
-from tests.support.service import serving
+from tests.support.service import serving_forked
 
 #: A job of one vCPU costs 1 EUR a second.
 PRICES = 'currency = "EUR"\nvcpu_hour = 3600\n'
@@ -16,7 +16,7 @@ def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("budgets")
     prices = folder / "prices.toml"
     prices.write_text(PRICES)
-    with serving(folder / "data", "--runtime", "simulated", "--prices", str(prices)) as running:
+    with serving_forked(folder / "data", "--runtime", "simulated", "--prices", str(prices)) as running:
         register(running.client(), "train", "true")
         yield running
 
@@ -109,7 +109,7 @@ def test_a_bad_request_changes_nothing(service, path, body, status):
 
 
 def test_a_server_without_prices_sets_no_budget_and_knows_no_cost(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         register(service.client(), "train", "true")
         job = submit(service)
 

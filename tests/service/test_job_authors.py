@@ -12,7 +12,7 @@ from batchq.services.client_requests import LIKE, RERUN_OF
 from tests.service.job_queue import batchq, create_key, run
 from tests.service.test_job_policy import mounting, register, submit
 from tests.service.waiting import reaches
-from tests.support.service import serving
+from tests.support.service import serving_forked
 
 pytestmark = pytest.mark.docker
 
@@ -34,7 +34,7 @@ def lab(tmp_path_factory):
     run("user", "add", "ann", "--account", "laba", "--data", data)
     run("user", "add", "cora", "--account", "chiefs", "--coordinates", "laba", "--data", data)
     keys = {name: create_key(name, data) for name in ("ann", "cora")} | {"amy": key}
-    with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
+    with serving_forked(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
         clients = {name: service.client(key=value) for name, value in keys.items()}
         yield SimpleNamespace(service=service, ours=ours, secret=secret, keys=keys, **clients)
 

@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError
 
 from tests.service.job_queue import create_key, run
 from tests.service.waiting import container, output, reaches
-from tests.support.service import Service, serving
+from tests.support.service import Service, serving_forked
 
 pytestmark = pytest.mark.docker
 
@@ -25,7 +25,7 @@ def lab(tmp_path_factory):
     run("account", "add", "lab", "--volumes", allowed, "--data", data)
     run("user", "add", "ada", "--account", "lab", "--data", data)
     ada_key = create_key("ada", data)
-    with serving(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
+    with serving_forked(data, "--auth", "sigv4", "--stop-grace", "1", key=key) as service:
         clients = SimpleNamespace(amy=service.client(), ada=service.client(key=ada_key))
         yield SimpleNamespace(service=service, allowed=allowed, outside=folder / "outside", **vars(clients))
 
@@ -153,7 +153,7 @@ def held(batch, name, **members):
 @pytest.fixture
 def queued(tmp_path):
     """Jobs that a server without restrictions has accepted and not started, by what they request."""
-    with serving(tmp_path / "data") as loose:
+    with serving_forked(tmp_path / "data") as loose:
         batch = loose.client()
         batch.update_compute_environment(computeEnvironment="local", state="DISABLED")
         disk = {"linuxParameters": {"devices": [{"hostPath": "/dev/null"}]}}

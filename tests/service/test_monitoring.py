@@ -21,7 +21,7 @@ from batchq.compute.simulated.script import Script
 from tests.service.job_queue import submit_script
 from tests.service.test_keys import Keys
 from tests.service.waiting import register, until
-from tests.support.service import reserved, serving
+from tests.support.service import reserved, serving_forked
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / ".venv" / "tools" / "usr" / "bin"
@@ -53,7 +53,7 @@ def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_pat
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     token.chmod(0o600)
-    with serving(
+    with serving_forked(
         tmp_path / "data", "--runtime", "simulated", "--auth", "sigv4", "--metrics-token-file", str(token)
     ) as service:
         batch = service.client(key=Keys(service.data).create())
@@ -73,7 +73,7 @@ def test_a_server_with_keys_shows_metrics_for_its_token_and_nothing_else(tmp_pat
 
 
 def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service, ThreadPoolExecutor(1) as pool:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service, ThreadPoolExecutor(1) as pool:
         reader = pool.submit(get, f"{service.url}/v1/batchq/events?after=0&wait=20")
 
         until(lambda: gauge(service, "batchq_watchers") == 1)
@@ -84,7 +84,10 @@ def test_a_request_that_waits_for_events_is_a_watcher_until_it_is_answered(tmp_p
 
 
 def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated", "--stop-grace", "600") as service, ExitStack() as readers:
+    with (
+        serving_forked(tmp_path / "data", "--runtime", "simulated", "--stop-grace", "600") as service,
+        ExitStack() as readers,
+    ):
         address = urllib.parse.urlsplit(service.url)
         job = submit_script(service, Script(seconds=None, on_term=None, output=("ready",)))
         until(lambda: service.native(f"jobs/{job}/log")[1]["lines"])
@@ -107,7 +110,7 @@ def test_waiting_requests_end_soon_after_their_client_has_disconnected(tmp_path)
 
 
 def test_the_size_of_all_logs_grows_with_their_output(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         assert gauge(service, "batchq_logs_bytes") == 0
 
         submit_script(service, Script(seconds=0, output=("x" * 1000,)))
@@ -117,12 +120,12 @@ def test_the_size_of_all_logs_grows_with_their_output(tmp_path):
 
 
 def test_a_request_for_events_waits_for_the_given_time(tmp_path):
-    with serving(tmp_path / "data", "--runtime", "simulated") as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated") as service:
         began = time.monotonic()
-        _, answer = service.native("events?wait=5")
+        _, answer = service.native("events?wait=2")
 
         assert answer["events"] == []
-        assert 5 <= time.monotonic() - began < 7
+        assert 2 <= time.monotonic() - began < 4
 
 
 def program(name):

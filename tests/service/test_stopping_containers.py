@@ -7,7 +7,7 @@ import pytest
 from tests.service.job_queue import batchq
 from tests.service.waiting import reaches, register, wait_for_output
 from tests.support.docker_api import docker_api
-from tests.support.service import serving
+from tests.support.service import serving_forked
 
 WAITS = "echo ready; while :; do sleep 0.1; done"
 HANDLES_SIGTERM = f"trap '' TERM; trap 'exit 3' INT; {WAITS}"
@@ -18,7 +18,7 @@ FAILS_WHEN_TOLD = f"trap 'exit 1' USR1; {WAITS}"
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     """A server with room for two jobs. Its default grace period is a day."""
-    with serving(tmp_path_factory.mktemp("stops") / "data", "--stop-grace", "86400") as service:
+    with serving_forked(tmp_path_factory.mktemp("stops") / "data", "--stop-grace", "86400") as service:
         service.client().update_compute_environment(computeEnvironment="local", computeResources={"maxvCpus": 2})
         yield service
     service.remove_containers()

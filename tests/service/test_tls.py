@@ -15,7 +15,7 @@ from tests.service.test_keys import Keys
 from tests.service.test_serve_signals import PartialRequest, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BATCHQ, BLOCKED, PATIENCE, Service, serving
+from tests.support.service import BATCHQ, BLOCKED, PATIENCE, Service, serving_forked
 
 EXPECTED = ("there are no access keys", BLOCKED)
 
@@ -31,7 +31,7 @@ def served(tmp_path_factory, authority):
     files = authority.issue()
     beyond = ["--host", "0.0.0.0", "--auth", "sigv4"]
     data = tmp_path_factory.mktemp("tls") / "data"
-    with serving(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
+    with serving_forked(data, "--runtime", "simulated", *beyond, *files.flags(), bundle=files.bundle) as service:
         yield service
     lines = [line for line in service.log.read_text().splitlines() if " INFO " not in line]
     assert [line for line in lines if not any(text in line for text in EXPECTED)] == []
@@ -110,7 +110,7 @@ def test_a_certificate_that_is_renewed_needs_no_restart(served, authority):
 
 def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):
     files = authority.issue("ending")
-    with serving(tmp_path / "data", "--runtime", "simulated", *files.flags(), bundle=files.bundle) as service:
+    with serving_forked(tmp_path / "data", "--runtime", "simulated", *files.flags(), bundle=files.bundle) as service:
         register(service.client(), "late", "true")
         request = PartialRequest(service)
         with create_connection(address(service)):

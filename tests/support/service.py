@@ -228,6 +228,7 @@ def _run(words: list[str], environment: dict[str, str], stdout: Connection, log:
         os.dup2(stderr.fileno(), sys.__stderr__.fileno())
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     sys.exit(main(words))
 
 
