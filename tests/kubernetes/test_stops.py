@@ -17,11 +17,12 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources
+from batchq.domain.task import TaskContainer
 from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 from tests.kubernetes.bed.__main__ import STATE, request
 from tests.kubernetes.conftest import on_cluster
-from tests.support.containers import launch, launched, output, until_answered
+from tests.support.containers import launch, launched, new_tag, output, part_of, until_answered
 from tests.support.scripts import AMPLE, IMAGE
 
 ROUNDS, FEW = 20, 5  # pods that are stopped at once
@@ -158,3 +159,33 @@ async def test_a_deletion_by_another_client_during_a_stop_ends_the_container_as_
 
     assert {(end.exit_code, end.host_lost) for end in ends} == {(137, True)}
     assert max(took) <= GRACE.total_seconds() + LATE
+
+
+async def test_each_of_several_containers_that_share_process_ids_is_stopped_alone(runtime):
+    """Their process 1 is the pause container."""
+    tags = await start(runtime, [launch_of_pair for _ in range(FEW) for launch_of_pair in pair(new_tag())])
+    polite, deaf = tags[::2], tags[1::2]
+
+    took, ends = await stop_all(runtime, polite, "shared process ids, one container, SIGTERM handled", AMPLE)
+    assert {(end.exit_code, end.host_lost) for end in ends} == {(7, False)}
+    assert max(took) <= LATE
+    assert {(await runtime.inspect(tag)).state for tag in deaf} == {ContainerState.RUNNING}
+    assert [await output(runtime, tag) for tag in polite] == [["ready", "stopped"]] * FEW
+
+    took, ends = await stop_all(runtime, deaf, "shared process ids, one container, SIGTERM ignored, then the kill")
+    assert {(end.exit_code, end.host_lost) for end in ends} == {(137, False)}
+    assert GRACE.total_seconds() <= min(took) <= max(took) <= GRACE.total_seconds() + LATE
+    assert [await output(runtime, tag) for tag in deaf] == [["ready"]] * FEW
+
+
+def pair(tag):
+    """The launches of two containers of one pod, which share their process ids: `polite` handles SIGTERM."""
+    polite, deaf = (
+        part_of(tag, f"0/{name}", share_pids=True, resources=SMALL, command=("sh", "-c", waiting(handler)))
+        for name, handler in (("polite", POLITE), ("deaf", DEAF))
+    )
+    # The first one that is created makes the pod, and so also the other container.
+    return (
+        replace(polite, beside=(TaskContainer(name="deaf", spec=deaf.spec),)),
+        replace(deaf, beside=(TaskContainer(name="polite", spec=polite.spec),)),
+    )
