@@ -28,10 +28,8 @@ while read -r key number; do [ "$key" != PPid: ] || {{ parent=$number; break; }}
 [ "$parent" = 0 ] && groups $path && [ "$found" = "$own" ] && kill -s {signal} $pid && sent=1
 done; [ -n "$sent" ] || exit 3"""
 KILLED_CODES = frozenset({"137", "143"})  # the container ended while `kill` ran in it
-#: The exit code of SIGNAL_FIRST_PROCESS if the image has a shell, and the first process was not there at this moment.
-NO_PROCESS_CODE = "3"
-#: How the error of a node names the shell. A busy node also misses other files.
-SHELL_NAMES = ('"sh"', "/sh:")
+NO_PROCESS_CODE = "3"  # of SIGNAL_FIRST_PROCESS: the first process was not there at this moment
+SHELL_NAMES = ('"sh"', "/sh:")  # in the error of a node, which also misses other files while it is busy
 COMMAND_TIMEOUT = 30.0  # seconds from the request until the status of the command
 
 log = logging.getLogger(__name__)
@@ -79,10 +77,10 @@ def delivery_of(status: dict[str, Any]) -> Delivery:
     message = str(status.get("message"))
     if status.get("reason") == "NonZeroExitCode":
         causes = (status.get("details") or {}).get("causes") or [{}]
-        code = str(causes[0].get("message"))
-        return Delivery.FAILED if code in {*KILLED_CODES, NO_PROCESS_CODE} else Delivery.IMPOSSIBLE
-    misses_shell = "no such file or directory" in message and any(name in message for name in SHELL_NAMES)
-    if misses_shell or "executable file not found" in message:
+        is_open = str(causes[0].get("message")) in {*KILLED_CODES, NO_PROCESS_CODE}
+        return Delivery.FAILED if is_open else Delivery.IMPOSSIBLE
+    is_shell_absent = "no such file or directory" in message and any(name in message for name in SHELL_NAMES)
+    if is_shell_absent or "executable file not found" in message:
         return Delivery.IMPOSSIBLE
     log.warning("the node did not run a command: %s", message[:MAX_ERROR_TEXT])
     return Delivery.FAILED

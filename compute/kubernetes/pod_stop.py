@@ -26,8 +26,7 @@ from batchq.ports.runtime import ContainerState
 SIGTERM = "SIGTERM"
 MAX_KILLS = 6  # of one container of several, before the pod is ended if no other container runs
 MAX_FAILED_SIGNALS = 5  # of a container alone in its pod, before it is stopped by a deletion
-#: Of one container of several, for which there is no other way, before its SIGKILL is due; two minutes or more. A
-#: kubelet that was started again runs commands after some seconds.
+#: Of one container of several, for which there is no other way, before its SIGKILL is due: two minutes or more.
 MAX_FAILED_SHARED_SIGNALS = 120
 
 log = logging.getLogger(__name__)
@@ -44,18 +43,13 @@ class PodStops:
         departed: DepartedNodes,
         *,
         has_deadline_kill: Callable[[], bool],
-        does_node_answer: Callable[[str], bool],
     ) -> None:
-        """`has_deadline_kill`: whether the server's kubelets keep exit code and log of a pod after its deadline.
-
-        `does_node_answer`: whether the kubelet of the node with this name answers.
-        """
+        """`has_deadline_kill`: whether the server's kubelets keep exit code and log of a pod after its deadline."""
         self._rest = rest
         self._pods = pods
         self._reader = reader
         self._departed = departed
         self._has_deadline_kill = has_deadline_kill
-        self._does_node_answer = does_node_answer
         #: The logs of containers that are stopped by a deletion.
         self.followed: dict[Tag, FollowedLog] = {}
         #: By container, how often a signal could not be sent although the container runs.
@@ -139,7 +133,7 @@ class PodStops:
         A signal to one container of several waits for a node that does not answer: a deletion would wait there as well.
         """
         pod = await self._running(tag)
-        is_counted = not is_shared(pod) or self._does_node_answer(pod["spec"]["nodeName"])
+        is_counted = not is_shared(pod) or self._departed.nodes.does_answer(pod["spec"]["nodeName"])
         self._failed_signals[tag] += is_counted
         if self._failed_signals[tag] < (MAX_FAILED_SHARED_SIGNALS if is_shared(pod) else MAX_FAILED_SIGNALS):
             raise RuntimeUnknown(f"the node does not run a command in the container of {tag}")

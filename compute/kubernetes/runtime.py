@@ -58,12 +58,7 @@ class KubernetesRuntime:
         self._reader = PodReader(instance, clock, self._kill_second_start)
         self._watch = PodWatch(self._rest, self._pods, self._reader, clock, self._nodes.release)
         self._stops = PodStops(
-            self._rest,
-            self._pods,
-            self._reader,
-            self._departed,
-            has_deadline_kill=self._has_deadline_kill,
-            does_node_answer=self._nodes.does_answer,
+            self._rest, self._pods, self._reader, self._departed, has_deadline_kill=self._has_deadline_kill
         )
         self._starts = PodStarts(
             instance=instance,

@@ -36,7 +36,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_750,
     "compute/kubernetes": 3_700,
     "compute/simulated": 1_050,
-    "tests": 112_500,
+    "tests": 113_000,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
