@@ -173,6 +173,7 @@ async def test_a_deletion_by_another_client_during_a_stop_ends_the_container_as_
     assert max(took) <= GRACE.total_seconds() + LATE
 
 
+@pytest.mark.timeout(90)
 async def test_each_of_several_containers_that_share_process_ids_is_stopped_alone(runtime):
     """Their process 1 is the pause container."""
     tags = await start(runtime, [container for _ in range(FEW) for container in pair(new_tag())])
@@ -190,6 +191,7 @@ async def test_each_of_several_containers_that_share_process_ids_is_stopped_alon
     assert [await output(runtime, tag) for tag in deaf] == [["ready"]] * FEW
 
 
+@pytest.mark.timeout(90)
 async def test_one_of_several_containers_gets_sigterm_although_the_kubelet_was_killed_before(runtime):
     """Until the kubelet runs again, commands that send signals fail. A deletion would stop both containers."""
     polite, deaf = await start(runtime, pair(new_tag()))
