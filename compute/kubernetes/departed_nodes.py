@@ -37,7 +37,7 @@ class DepartedNodes:
 
     def __init__(self, rest: RestClient, nodes: ClusterNodes, clock: Clock) -> None:
         self._rest = rest
-        self._nodes = nodes
+        self.nodes = nodes
         self._clock = clock
         #: By the name of the node.
         self._readings: dict[str, NodeReading] = {}
@@ -48,7 +48,7 @@ class DepartedNodes:
         if pod is None or name is None:
             return False
         try:
-            if not await self._nodes.may_have_left(name, node_uid_of(pod)):
+            if not await self.nodes.may_have_left(name, node_uid_of(pod)):
                 return False
             return has_left(await self._read(name), pod, now=self._clock.now())
         except RuntimeUnknown:

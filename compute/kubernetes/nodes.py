@@ -179,6 +179,11 @@ class ClusterNodes:
         node = self._present.get(name)
         return node is None or node.is_out_of_service or uid not in (None, node.uid)
 
+    def does_answer(self, name: str) -> bool:
+        """Whether the kubelet of the node answers, as the watch shows it. True if that is not known."""
+        node = self._nodes.get(name)
+        return node is None or node.away_since is None
+
     def release(self, uid: str) -> None:
         """The pod does not need its node any more."""
         if uid in self._places and uid not in self._unseen:

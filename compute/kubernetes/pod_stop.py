@@ -25,7 +25,9 @@ from batchq.ports.runtime import ContainerState
 
 SIGTERM = "SIGTERM"
 MAX_KILLS = 6  # of one container of several, before the pod is ended if no other container runs
-MAX_FAILED_SIGNALS = 5  # of one container, before it is stopped by a deletion
+MAX_FAILED_SIGNALS = 5  # of a container alone in its pod, before it is stopped by a deletion
+#: Of one container of several, for which there is no other way, before its SIGKILL is due: two minutes or more.
+MAX_FAILED_SHARED_SIGNALS = 120
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ class PodStops:
             signal or SIGTERM,
             shares_pids=bool(pod["spec"].get("shareProcessNamespace")),
         )
-        if outcome is Delivery.ENDED:
+        if outcome is Delivery.FAILED:
             outcome = await self._after_failed_signal(tag)
         if outcome is Delivery.IMPOSSIBLE:
             await self._stop_by_deletion(tag, pod, signal or SIGTERM, grace)
@@ -126,17 +128,21 @@ class PodStops:
         return image != HELD_IMAGE and self._reader.read(pod, tag).state is ContainerState.RUNNING
 
     async def _after_failed_signal(self, tag: Tag) -> Delivery:
-        """What a refused connection to the container means. Raises ContainerGone if it has ended; RuntimeUnknown."""
-        await self._running(tag)
-        self._failed_signals[tag] += 1
-        if self._failed_signals[tag] < MAX_FAILED_SIGNALS:
+        """What a command means that did not reach the process. Raises ContainerGone if it has ended; RuntimeUnknown.
+
+        A signal to one container of several waits for a node that does not answer: a deletion would wait there as well.
+        """
+        pod = await self._running(tag)
+        is_counted = not is_shared(pod) or self._departed.nodes.does_answer(pod["spec"]["nodeName"])
+        self._failed_signals[tag] += is_counted
+        if self._failed_signals[tag] < (MAX_FAILED_SHARED_SIGNALS if is_shared(pod) else MAX_FAILED_SIGNALS):
             raise RuntimeUnknown(f"the node does not run a command in the container of {tag}")
         return Delivery.IMPOSSIBLE
 
     async def _stop_by_deletion(self, tag: Tag, pod: Pod, signal: str, grace: timedelta | None) -> None:
         if grace is None or is_shared(pod):
             # The deletion of a pod would stop its other containers as well.
-            log.warning("container %s: %s was not sent: its image has no shell", tag, signal)
+            log.warning("container %s: %s was not sent: its image has no shell, or exec is not possible", tag, signal)
             return
         await self._delete(tag, pod, grace=max(1, ceil(grace.total_seconds())))
 

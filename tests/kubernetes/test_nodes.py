@@ -22,9 +22,11 @@ from tests.kubernetes.bed.__main__ import NODES, STATE, node_name
 from tests.kubernetes.conftest import on_cluster, world_on
 from tests.support.builders import ADMIN
 from tests.support.clock import ShiftedClock
-from tests.support.containers import until
+from tests.support.containers import PATIENCE, until
 
 CUT, OTHER = NODES
+SILENCE = 3.0  # seconds; a program shows a sign of life each 0.2 s
+FENCED = 10.0  # seconds in which a kubelet ends a container whose pod was removed
 EVERY_MACHINE = MachineQuery(limit=100, max_jobs=0)
 pytestmark = [pytest.mark.kubernetes, pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -44,8 +46,9 @@ class Lab:
 
     async def submit(self, name, *, on_term=7, **fields):
         program = (
-            f"trap 'exit {on_term}' TERM; echo {name} $AWS_BATCH_JOB_ATTEMPT >> /starts/all; echo ready; "
-            f"while [ ! -e /starts/{name} ]; do sleep 0.2; done; echo over; exit 4"
+            f"trap 'exit {on_term}' TERM; own={name}.$AWS_BATCH_JOB_ATTEMPT; echo > /starts/$own.began; "
+            f"echo {name} $AWS_BATCH_JOB_ATTEMPT >> /starts/all; echo ready; "
+            f"while [ ! -e /starts/{name} ]; do echo > /starts/$own.seen; sleep 0.2; done; echo over; exit 4"
         )
         mounts = (Mount(container_path="/starts", host_path=str(self.folder)),)
         return await self.world.submit(command=("sh", "-c", program), mounts=mounts, **fields)
@@ -57,6 +60,19 @@ class Lab:
     def starts(self):
         """How often each attempt of each program was started."""
         return Counter((self.folder / "all").read_text().splitlines())
+
+    def overlap(self, name):
+        """For how many seconds the first attempt of the program ran beside the second one; below 0: between them."""
+        last_seen, began = (self.folder / f"{name}.{sign}" for sign in ("1.seen", "2.began"))
+        return last_seen.stat().st_mtime - began.stat().st_mtime
+
+    async def wait_for_silence(self, name):
+        """Wait until the first attempt of the program shows no sign of life."""
+
+        async def is_silent():
+            return time.time() - (self.folder / f"{name}.1.seen").stat().st_mtime > SILENCE
+
+        await until(is_silent)
 
     async def seconds_until_state(self, state, index=CUT):
         """The seconds until a survey of the server finds the machine in this state."""
@@ -101,6 +117,7 @@ async def lab(tmp_path):
             yield Lab(world, tmp_path)
         finally:
             await do(nodes.restore)
+            await do(nodes.finish_deletions)
 
 
 async def test_the_jobs_of_a_node_that_is_cut_off_run_on_and_are_not_started_again(lab):
@@ -204,3 +221,37 @@ async def test_a_job_that_is_evicted_ends_with_its_exit_code_and_is_retried_on_a
     assert [attempt.status_reason for attempt in job.attempts] == [HOST_TERMINATED, EXITED]
     assert await lab.machine_of(failed, 2) == node_name(OTHER)
     assert lab.starts() == Counter(["failed 1", "failed 2", "done 1"])
+
+
+@pytest.mark.parametrize("fault", [None, nodes.power_off, nodes.cut], ids=["running", "off", "cut"])
+async def test_a_job_of_a_node_that_was_deleted_is_retried_on_another_node_and_the_node_gets_jobs_again(lab, fault):
+    """Only the container of a machine that still runs, against the administrator's word, may run beside the retry."""
+    world = lab.world
+    job = await lab.start("lost", queue="default", attempts=2)
+    assert await lab.machine_of(job) == node_name(CUT)
+    if fault is not None:
+        await do(fault)
+
+    await do(nodes.delete)
+    end = await seconds(world.wait_until(job, lambda job: job.attempts != ()))
+    retry = await seconds(world.wait_for_output(job, "ready"))
+    if fault is not nodes.cut:
+        await lab.wait_for_silence("lost")
+    await do(nodes.restore)
+    stop = await seconds(lab.wait_for_silence("lost"))
+    overlap = lab.overlap("lost")
+    again = await lab.submit("again", queue="first")
+    lab.let_end("lost", "again")
+    returned = await seconds(world.wait_for(again, Status.FAILED, exit_codes=[4]))
+
+    done = await world.wait_for(job, Status.FAILED, exit_codes=[137, 4])
+    print(
+        f"deleted, {'running' if fault is None else fault.__name__}: end {end:.1f} s after the deletion, retry "
+        f"{retry:.1f} s later, both ran for {overlap:.1f} s, until {stop:.1f} s after the return; "
+        f"a job of the returned node took {returned:.1f} s"
+    )
+    assert [attempt.status_reason for attempt in done.attempts] == [HOST_TERMINATED, EXITED]
+    assert await lab.machine_of(job, 2) == node_name(OTHER)
+    assert await lab.machine_of(again) == node_name(CUT)
+    assert overlap <= {None: FENCED, nodes.power_off: 0}.get(fault, PATIENCE)
+    assert lab.starts() == Counter(["lost 1", "lost 2", "again 1"])

@@ -1,4 +1,7 @@
-"""Starts of tasks on a cluster while replies are lost or its servers are killed: each container starts at most once."""
+"""Starts on a cluster while replies are lost or its servers are killed: each container starts at most once.
+
+They are containers of jobs, of children of arrays, of tasks and of gangs. Prints the counts at its end (`-s`).
+"""
 
 import asyncio
 from collections import Counter
@@ -29,10 +32,19 @@ from batchq.errors import (
 from batchq.settings import Privileged
 from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, request, restart, wait_for
 from tests.kubernetes.conftest import on_cluster, world_on
+from tests.support.builders import gang, task, task_container
 from tests.support.clock import ShiftedClock
 from tests.support.containers import launch, over
 
 STARTS, NAMES = 60, ("one", "two")
+CHILDREN = 30  # of an array
+#: Shell: appends the id of the job and the index of the node to the file.
+NAMES_ITSELF = (
+    "job=${AWS_BATCH_JOB_ID%#*}; node=${AWS_BATCH_JOB_NODE_INDEX:-0}; echo $job/$node >> /starts/all; "
+    "echo > /starts/$job.$node"
+)
+#: Shell: the end of the main node would stop node 1, which may be lost.
+WAITS_FOR_NODE_1 = "n=0; while [ $n -lt 200 ] && [ ! -e /starts/$job.1 ]; do sleep 0.5; n=$((n + 1)); done"
 KILLS = 12  # of servers in a test
 PATIENCE = 500.0  # seconds
 pytestmark = pytest.mark.timeout(600)
@@ -83,6 +95,32 @@ def tasks(folder):
     return found
 
 
+def array_children(folder):
+    tags = [Tag(job_id=JobId(f"array-{number // CHILDREN}:{number % CHILDREN}"), attempt=1) for number in range(STARTS)]
+    return [container(tag, folder) for tag in tags]
+
+
+def gangs(folder):
+    """Containers of multi-node jobs: one in the pod of each of two nodes."""
+    found = []
+    for number in range(STARTS // 2):
+        for node in range(2):
+            tag = Tag(job_id=JobId(f"job-{number}"), attempt=1, container_key=f"{node}/main")
+            found.append(replace(container(tag, folder), nodes=2, is_main_node=node == 0))
+    return found
+
+
+KINDS = (single_containers, array_children, tasks, gangs)
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Collects one line for each test, and prints all of them at the end."""
+    lines = []
+    yield lines
+    print("\n" + "\n".join(lines))
+
+
 async def answered(call):
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -119,7 +157,7 @@ async def started(runtime, value):
 async def check_starts(tmp_path, kind):
     """Start the containers at the same time, and count what they have written. Each end is true or host lost.
 
-    Returns the containers that ran twice. Each of them is host lost.
+    Returns the counts as a text, and the containers that ran twice. Each of them is host lost.
     """
     async with on_cluster(policy=PodPolicy(volumes=(tmp_path,))) as runtime:
 
@@ -142,26 +180,30 @@ async def check_starts(tmp_path, kind):
     names = [f"{other_launch.tag.job_id}/{other_launch.tag.container_key}" for other_launch in launches]
     lost = {name for name, end in zip(names, ends, strict=True) if end is None or end.host_lost}
     twice = {name for name, count in starts.items() if count > 1}
-    print(f"{kind.__name__}: {len(names)} starts, {len(starts)} ran, {len(lost)} host lost, {len(twice)} ran twice")
+    found = f"{kind.__name__}: {len(names)} starts, {len(starts)} ran, {len(lost)} host lost, {len(twice)} ran twice"
+    print(found)
     assert {end.exit_code for end in ends if end is not None and not end.host_lost} <= {3}
     assert starts.keys() | lost == {*names}
     assert twice <= lost
-    return twice
+    return found, twice
 
 
 @pytest.mark.kubernetes
-@pytest.mark.parametrize("kind", [single_containers, tasks])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("unreliable")
-async def test_each_container_starts_once_although_requests_and_replies_are_lost(tmp_path, kind):
-    assert await check_starts(tmp_path, kind) == set()
+async def test_each_container_starts_once_although_requests_and_replies_are_lost(tmp_path, kind, counts):
+    found, twice = await check_starts(tmp_path, kind)
+
+    counts.append(f"{found}; requests and replies lost")
+    assert twice == set()
 
 
 @pytest.mark.kubernetes
 @pytest.mark.process
 @pytest.mark.parametrize("servers", ["control plane", "kubelet", "containerd"])
-@pytest.mark.parametrize("kind", [single_containers, tasks])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("unreliable")
-async def test_each_container_starts_once_although_servers_are_killed(tmp_path, kind, servers):
+async def test_each_container_starts_once_although_servers_are_killed(tmp_path, kind, servers, counts):
     """Only the bed's own servers are killed.
 
     A kubelet itself starts a container again whose start was not saved by a containerd that was killed.
@@ -182,26 +224,25 @@ async def test_each_container_starts_once_although_servers_are_killed(tmp_path, 
     rng, kills = Random(28), []
     killing = asyncio.create_task(kill_servers())
     try:
-        twice = await check_starts(tmp_path, kind)
+        found, twice = await check_starts(tmp_path, kind)
     finally:
         killing.cancel()
         await asyncio.gather(killing, return_exceptions=True)
-    print(f"{len(kills)} kills of {servers}")
+    counts.append(f"{found}; {len(kills)} kills of {servers}")
     assert servers == "containerd" or twice == set()
 
 
 @pytest.mark.kubernetes
-async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(tmp_path, unreliable):
+@pytest.mark.parametrize("kind", ["jobs", "arrays", "gangs"])
+async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(tmp_path, unreliable, kind, counts):
     """Each server is killed after one to four commits."""
     clock, rng, kills = ShiftedClock(), Random(28), 0
-    command = ("sh", "-c", "echo $AWS_BATCH_JOB_ID >> /starts/all; exit 3")
-    mounts = (Mount(container_path="/starts", host_path=str(tmp_path)),)
     policy = PodPolicy(privileged=Privileged.ALLOW, network=Network.BRIDGE, volumes=(tmp_path,))
     async with (
         on_cluster(clock=clock, policy=policy) as runtime,
         world_on(runtime, clock, tmp_path / "checkpoints") as world,
     ):
-        jobs = await world.submit_many(STARTS, None, millicpus=50, command=command, mounts=mounts)
+        jobs, single = await submitted(world, tmp_path, kind)
         async with asyncio.timeout(PATIENCE):
             while any(job.status is not Status.FAILED for job in (await world.store.jobs(jobs)).values()):
                 for _ in range(rng.randint(1, 4)):
@@ -210,13 +251,41 @@ async def test_each_job_starts_once_although_batchq_is_killed_after_its_commits(
                 await world.crash()
                 await world.boot()
                 kills += 1
-        ended = [(await world.job(job)).attempts for job in jobs]
+        attempts = {job: (await world.job(job)).attempts for job in single}
         unreliable.is_on = False
         await answered(partial(check_empty, runtime))  # busy kubelets need more than a minute for 60 pods
 
     starts = Counter((tmp_path / "all").read_text().split())
-    lost = [attempts for attempts in ended if attempts[-1].reason == HOST_TERMINATED]
-    print(f"{STARTS} jobs, {kills} kills of batchq, {len(starts)} ran, {len(lost)} host lost")
+    assert {len(found) for found in attempts.values()} == {1}
+    ends = {f"{job}/{end.node}": end for job, (attempt,) in attempts.items() for end in attempt.containers}
+    lost = {name for name, end in ends.items() if HOST_TERMINATED in (end.reason, attempts[name[:-2]][0].status_reason)}
+    counts.append(
+        f"{kind}: {len(ends)} starts, {len(starts)} ran, {len(lost)} host lost, "
+        f"{sum(count > 1 for count in starts.values())} ran twice; {kills} kills of batchq"
+    )
+    print(counts[-1])
+    assert len(ends) == STARTS
     assert max(starts.values()) == 1
-    assert {attempts[-1].exit_code for attempts in ended if attempts not in lost} <= {3}
-    assert len(starts) + len(lost) >= STARTS
+    assert starts.keys() | lost == ends.keys()
+    assert {end.exit_code for name, end in ends.items() if name not in lost} <= {3}
+
+
+async def submitted(world, folder, kind):
+    """Submit jobs with STARTS containers that append their names to a file of the nodes, and fail with code 3.
+
+    Returns the ids of the jobs, and of those that have no children.
+    """
+    mounts = (Mount(container_path="/starts", host_path=str(folder)),)
+    command = ("sh", "-c", f"{NAMES_ITSELF}; exit 3")
+    fields = {"millicpus": 50, "command": command, "mounts": mounts}
+    if kind == "arrays":
+        arrays = await world.submit_many(STARTS // CHILDREN, None, array_size=CHILDREN, **fields)
+        return arrays, [JobId(f"{array}:{index}") for array in arrays for index in range(CHILDREN)]
+    if kind == "gangs":
+        each = task(task_container(memory_mib=32, **fields))
+        waits = ("sh", "-c", f"{NAMES_ITSELF}; {WAITS_FOR_NODE_1}; exit 3")
+        leader = task(task_container(memory_mib=32, **fields | {"command": waits}))
+        jobs = await world.submit_many(STARTS // 2, None, nodes=gang(2, leader=leader, each=each))
+    else:
+        jobs = await world.submit_many(STARTS, None, **fields)
+    return jobs, jobs

@@ -17,11 +17,13 @@ from msgspec.structs import replace
 
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources
+from batchq.domain.task import TaskContainer
+from batchq.engine.containers.executor import SIGNAL_RETRY_INTERVAL
 from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
-from tests.kubernetes.bed.__main__ import STATE, request
+from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, request
 from tests.kubernetes.conftest import on_cluster
-from tests.support.containers import launch, launched, output, until_answered
+from tests.support.containers import PATIENCE, launch, launched, new_tag, output, part_of, until_answered
 from tests.support.scripts import AMPLE, IMAGE
 
 ROUNDS, FEW = 20, 5  # pods that are stopped at once
@@ -66,11 +68,22 @@ async def start(runtime, launches):
     return await asyncio.gather(*map(ready, launches))
 
 
+async def signal_stop(runtime, tag, grace):
+    """Send SIGTERM as the engine does, and repeat it until it is answered."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                return await runtime.signal_stop(tag, grace=grace)
+            except RuntimeUnknown:
+                await asyncio.sleep(SIGNAL_RETRY_INTERVAL)
+            except ContainerGone:
+                return None
+
+
 async def stop(runtime, tag, grace):
     """Stop a container as the engine does. Returns the seconds until its end was seen, and its last inspection."""
     began = time.monotonic()
-    with suppress(ContainerGone):
-        await until_answered(lambda: runtime.signal_stop(tag, grace=grace))
+    await signal_stop(runtime, tag, grace)
     kill_at = time.monotonic() + grace.total_seconds()
     while True:
         with suppress(RuntimeUnknown, ContainerGone):
@@ -149,7 +162,7 @@ async def test_a_deletion_by_another_client_during_a_stop_ends_the_container_as_
     """The log of a pod that another client deletes may be gone."""
     tags = await start(runtime, [launch_of(DEAF) for _ in range(FEW)])
     for tag in tags:
-        await until_answered(lambda tag=tag: runtime.signal_stop(tag, grace=GRACE))
+        await signal_stop(runtime, tag, GRACE)
     paths = [f"{runtime._pods.path}/{runtime._pods.name_of(tag)}" for tag in tags]
     options = {"gracePeriodSeconds": int(GRACE.total_seconds())}
     await asyncio.gather(*(asyncio.to_thread(request, path, "DELETE", options) for path in paths))
@@ -158,3 +171,48 @@ async def test_a_deletion_by_another_client_during_a_stop_ends_the_container_as_
 
     assert {(end.exit_code, end.host_lost) for end in ends} == {(137, True)}
     assert max(took) <= GRACE.total_seconds() + LATE
+
+
+@pytest.mark.timeout(90)
+async def test_each_of_several_containers_that_share_process_ids_is_stopped_alone(runtime):
+    """Their process 1 is the pause container."""
+    tags = await start(runtime, [container for _ in range(FEW) for container in pair(new_tag())])
+    polite, deaf = tags[::2], tags[1::2]
+
+    took, ends = await stop_all(runtime, polite, "shared process ids, one container, SIGTERM handled", AMPLE)
+    assert {(end.exit_code, end.host_lost) for end in ends} == {(7, False)}
+    assert max(took) <= LATE
+    assert {(await runtime.inspect(tag)).state for tag in deaf} == {ContainerState.RUNNING}
+    assert [await output(runtime, tag) for tag in polite] == [["ready", "stopped"]] * FEW
+
+    took, ends = await stop_all(runtime, deaf, "shared process ids, one container, SIGTERM ignored, then the kill")
+    assert {(end.exit_code, end.host_lost) for end in ends} == {(137, False)}
+    assert GRACE.total_seconds() <= min(took) <= max(took) <= GRACE.total_seconds() + LATE
+    assert [await output(runtime, tag) for tag in deaf] == [["ready"]] * FEW
+
+
+@pytest.mark.timeout(90)
+async def test_one_of_several_containers_gets_sigterm_although_the_kubelet_was_killed_before(runtime):
+    """Until the kubelet runs again, commands that send signals fail. A deletion would stop both containers."""
+    polite, deaf = await start(runtime, pair(new_tag()))
+    await asyncio.to_thread(kill_on_nodes, "kubelet")
+
+    took, (end,) = await stop_all(runtime, [polite], "one container of two, SIGTERM handled, kubelet killed", AMPLE)
+
+    assert (end.exit_code, end.host_lost) == (7, False)
+    assert max(took) <= LATE
+    assert await output(runtime, polite) == ["ready", "stopped"]
+    assert (await runtime.inspect(deaf)).state is ContainerState.RUNNING
+
+
+def pair(tag):
+    """The launches of two containers of one pod, which share their process ids: `polite` handles SIGTERM."""
+    polite, deaf = (
+        part_of(tag, f"0/{name}", share_pids=True, resources=SMALL, command=("sh", "-c", waiting(handler)))
+        for name, handler in (("polite", POLITE), ("deaf", DEAF))
+    )
+    # The first one that is created makes the pod, and so also the other container.
+    return (
+        replace(polite, beside=(TaskContainer(name="deaf", spec=deaf.spec),)),
+        replace(deaf, beside=(TaskContainer(name="polite", spec=polite.spec),)),
+    )

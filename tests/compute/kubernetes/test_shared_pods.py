@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.kubernetes import pod_stop
 from batchq.compute.kubernetes.pod_names import HELD_IMAGE, pod_name
 from batchq.compute.kubernetes.pod_stop import MAX_KILLS
 from batchq.domain.container import Secret, TextFile
@@ -21,9 +22,9 @@ from batchq.errors import (
 )
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import bound
-from tests.support.containers import death_of, new_tag, output, over, part_of
+from tests.support.containers import death_of, new_tag, output, over, part_of, until
 from tests.support.kubernetes import INSTANCE, runtime_at, served
-from tests.support.kubernetes_api import ModelCluster
+from tests.support.kubernetes_api import ModelCluster, node
 from tests.support.scripts import Script
 
 LASTS = Script(seconds=None, on_term=7, output=("ready",))
@@ -232,6 +233,51 @@ async def test_without_a_shell_no_signal_is_sent_and_the_kill_follows(model, cap
     assert (await over(runtime, one)).exit_code == 7  # the image's stop signal comes before SIGKILL
     assert (await runtime.inspect(two)).state is ContainerState.RUNNING
     assert "SIGTERM was not sent: its image has no shell" in caplog.text
+
+
+def fails(_method, path):
+    return (500, "no connection") if path.endswith("/exec") else None
+
+
+async def test_a_signal_is_repeated_until_the_node_runs_commands_again(model):
+    """A kubelet that was started again refuses them for some seconds."""
+    runtime, cluster = model
+    one, two = await both_run(runtime, LASTS, LASTS)
+    cluster.fault = fails
+    for _ in range(20):
+        with pytest.raises(RuntimeUnknown):
+            await runtime.signal_stop(one)
+    cluster.fault = lambda _method, _path: None
+
+    await runtime.signal_stop(one)
+
+    assert (await over(runtime, one)).exit_code == 7
+    assert (await runtime.inspect(two)).state is ContainerState.RUNNING
+
+
+async def test_a_signal_is_given_up_only_while_the_node_answers(model, monkeypatch, caplog):
+    monkeypatch.setattr(pod_stop, "MAX_FAILED_SHARED_SIGNALS", 2)
+    runtime, cluster = model
+    one, _ = await both_run(runtime, LASTS, LASTS)
+    name = pod_of(cluster, one)["spec"]["nodeName"]
+    cluster.fault = fails
+    cluster.set_node(name, node(name, ready=False))
+    await until(lambda: is_away(runtime, name))
+    for _ in range(5):
+        with pytest.raises(RuntimeUnknown):
+            await runtime.signal_stop(one)
+
+    cluster.set_node(name, node(name))
+    await until(lambda: is_away(runtime, name, away=False))
+    with pytest.raises(RuntimeUnknown):
+        await runtime.signal_stop(one)
+    await runtime.signal_stop(one)
+
+    assert "SIGTERM was not sent" in caplog.text
+
+
+async def is_away(runtime, name, *, away=True):
+    return [machine.name for machine in await runtime.machines() if bool(machine.away_since) is away].count(name) == 1
 
 
 async def test_containers_that_share_process_ids_are_signalled_alone(model):

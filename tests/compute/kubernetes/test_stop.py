@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.compute.kubernetes.exec_signal import Delivery, delivery_of
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
@@ -147,30 +146,3 @@ async def test_an_old_server_kills_by_a_deletion():
         assert changes_of(cluster) == ["PATCH", "DELETE"]
         assert (await over(runtime, tag)).exit_code == 137
         assert await output(runtime, tag) == ["ready"]
-
-
-def failed(code):
-    causes = [{"reason": "ExitCode", "message": str(code)}]
-    return {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": causes}}
-
-
-@pytest.mark.parametrize(
-    ("status", "delivery"),
-    [
-        ({"status": "Success"}, Delivery.DELIVERED),
-        (failed(1), Delivery.IMPOSSIBLE),
-        (failed(3), Delivery.ENDED),
-        (failed(127), Delivery.IMPOSSIBLE),
-        (failed(137), Delivery.ENDED),
-        (failed(143), Delivery.ENDED),
-        ({"reason": "InternalError", "message": 'exec: "sh": executable file not found in $PATH'}, Delivery.IMPOSSIBLE),
-        ({"reason": "InternalError", "message": "stat /bin/sh: no such file or directory"}, Delivery.IMPOSSIBLE),
-    ],
-)
-def test_the_status_of_a_command(status, delivery):
-    assert delivery_of(status) is delivery
-
-
-def test_another_error_leaves_open_whether_the_signal_was_delivered():
-    with pytest.raises(RuntimeUnknown):
-        delivery_of({"reason": "InternalError", "message": "rpc error"})
