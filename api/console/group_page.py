@@ -27,6 +27,7 @@ from batchq.api.http.http import RequestQuery, Word
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import QUEUED
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId, group_path
 from batchq.domain.job_selection import JobSelection
@@ -77,6 +78,8 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     ordered = sorted_rows(rows, query.sort)
     first = query.page * PER_PAGE
     path = group_path(group.terms.id)
+    waiting = [row.job for row in rows if row.job.status in QUEUED]
+    held = sum(job.hold is not None for job in waiting)
     shown = {
         "group": group,
         "path": path,
@@ -89,6 +92,9 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "metrics": metrics,
         "total": len(rows),
         "is_complete": found.next is None,
+        "held": held,
+        "can_hold": held < len(waiting) if found.next is None else group.waiting,
+        "can_release": held if found.next is None else group.waiting,
         "reasons": failure_reasons(rows),
         "more_memory": memory_offer(parts, found.jobs, {"group": group.terms.id}, caller=caller),
         "histogram": run_time_picture(run_times(rows)),
