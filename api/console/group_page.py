@@ -39,6 +39,7 @@ from batchq.ports.job_search import PageQuery
 MAX_JOBS = 1000  # of the table and the pictures: the newest
 PER_PAGE = 100  # rows of the table
 MAX_NAMES = 20  # columns of values, and of metrics; the CSV has all
+NUMBERS = frozenset({"exit", "ran", "attempts", "cpu", "memory"})
 FIXED = ("name", "state", "exit", "ran", "attempts", "cpu", "memory")
 
 pages = PageTable()
@@ -65,6 +66,7 @@ class GroupColumn(Struct, frozen=True, kw_only=True):
     path: str
     #: `ascending`, `descending`, or empty for a column by which the table is not sorted.
     order: str
+    is_number: bool
 
 
 @pages.get("/groups/{group:g-[0-9a-f]{20}}", Permission.SELF)
@@ -177,9 +179,10 @@ def _columns(query: GroupPageQuery, values: Sequence[str], metrics: Sequence[str
 
 
 def _column(query: GroupPageQuery, key: str, title: str) -> GroupColumn:
+    is_number = key in NUMBERS or key.startswith("metric.")
     order = {key: "ascending", f"-{key}": "descending"}.get(query.sort, "")
     sort = f"-{key}" if order == "ascending" else key
-    return GroupColumn(key=key, title=title, path=_query(query, sort=sort, page=0), order=order)
+    return GroupColumn(key=key, title=title, path=_query(query, sort=sort, page=0), order=order, is_number=is_number)
 
 
 def _query(query: GroupPageQuery, **changes: object) -> str:
