@@ -19,7 +19,7 @@ from batchq.domain.webhooks import DeliveryProgress, EventSelection, Undelivered
 from batchq.ports.webhooks import StoredWebhook
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import wall_time
-from tests.console.browser.test_pages import ALL, PHONE, SCHEMES
+from tests.console.browser.test_pages import ALL, BROKEN, PHONE, SCHEMES
 from tests.console.browser.test_pictures import PICTURES
 from tests.console.browser.visitor import WIDE
 from tests.console.world import Submitter
@@ -131,6 +131,7 @@ def test_a_filled_page_is_accessible_and_fits(visit, filled, name, size):
     page.wait_for_load_state("load")
 
     assert page.locator(SHOWN[name]).count() > 0
+    assert name != "rejected webhook" or page.evaluate(BROKEN) == []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
         findings = Axe().run(page)
