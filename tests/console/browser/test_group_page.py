@@ -53,8 +53,8 @@ def test_a_click_on_a_head_sorts_the_table_by_numbers(visit, grid):
 
 def test_the_waiting_jobs_of_a_group_are_held_and_released_in_dialogs(visit, world):
     for number in (1, 2):
-        world.submit(f"queued-{number}", queue="night", tags={"batchq:group": "queued"})
-    page = visit(viewport=WIDE).open("/ui/jobs?queue=night")
+        world.submit(f"queued-{number}", queue="gpu", tags={"batchq:group": "queued"})
+    page = visit(viewport=WIDE).open("/ui/jobs?queue=gpu")
     page.get_by_role("link", name="queued", exact=True).click()
 
     page.get_by_role("link", name="Hold the waiting…").click()
