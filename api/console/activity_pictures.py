@@ -139,7 +139,10 @@ class PictureCache:
     async def of_environments(
         self, parts: Parts, names: Sequence[EnvironmentName], *, hours: int = DAY_HOURS, caller: Caller
     ) -> Mapping[str, Pictures]:
-        """The pictures of compute environments; empty for callers who may not see all jobs. Raises StoreFailed."""
+        """The pictures of compute environments; empty for callers who may not see all jobs. Raises StoreFailed.
+
+        An environment without records in the period has none.
+        """
         now, found = self._clock.now(), dict[str, Pictures]()
         keys = {str(name): (caller.visibility, "environment", name, hours) for name in names[:MAX_ENVIRONMENTS]}
         for name, key in keys.items():
@@ -150,7 +153,8 @@ class PictureCache:
         for name, activity in (
             await parts.overviews.activity.environments(missing, hours=hours, caller=caller)
         ).items():
-            found[name] = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity))
+            if any(activity.slots()):
+                found[name] = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity))
         return found
 
     def _keep(self, key: object, now: datetime, drawn: Pictures) -> Pictures:

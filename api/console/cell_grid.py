@@ -105,8 +105,11 @@ def _figure(
         text = words if array is None else _STATE_LINK.format(job_path(array), status.value, words)
         entries.append(_ENTRY.format(status.value, text))
     last = (size - 1) // columns * columns
-    sides = Markup("<span>0</span>") + (Markup("<span>{}</span>").format(number(last)) if last else "")
+    if not last:  # one row has no sides: its cells are counted at a glance
+        return Markup('<figure class="cells"><ul class="legend">{}</ul>{}</figure>').format(
+            Markup("").join(entries), drawn
+        )
     return Markup(
-        '<figure class="cells"><ul class="legend">{}</ul><div class="sides">{}</div>{}'
-        '<div class="ends"><span>0</span><span>{}</span></div></figure>'
-    ).format(Markup("").join(entries), sides, drawn, f"+{min(size, columns) - 1}")
+        '<figure class="cells"><ul class="legend">{}</ul><div class="sides"><span>0</span><span>{}</span></div>{}'
+        '<div class="ends"><span>0</span><span>+{}</span></div></figure>'
+    ).format(Markup("").join(entries), number(last), drawn, columns - 1)

@@ -18,11 +18,11 @@ from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
-from batchq.domain.container import ContainerSpec, Resources
+from batchq.domain.container import ContainerSpec
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.task import DefinitionForm
-from batchq.domain.use import Use, memory_advice, spread
+from batchq.domain.use import MEASURED_JOBS, DefinitionUse, definition_use
 from batchq.domain.wording import bytes_words, memory_words, seconds_words
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import JobPage, PageQuery
@@ -30,7 +30,6 @@ from batchq.ports.job_search import JobPage, PageQuery
 MAX_READ = 500  # revisions that are read for a page of the list
 MAX_REVISIONS = 100  # of one name on a page
 LAST_JOBS = 20
-MEASURED_JOBS = 100  # the newest jobs of a revision whose use is shown
 CONTEXT_LINES = 3  # lines around a difference
 _REF = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[0-9]{1,9})")
 _REVISION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[1-9][0-9]{0,8})")
@@ -99,8 +98,8 @@ async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
         before = await find_definition(parts, f"{definition.ref.name}:{other}", caller)
         difference = await asyncio.to_thread(_difference, _pretty(before), document)
     jobs = await _last_jobs(parts, str(definition.ref), caller, limit=MEASURED_JOBS)
-    uses = [attempt.use for job in jobs.jobs for attempt in job.attempts if attempt.use is not None]
-    requested = definition.nodes.resources
+    uses = (attempt.use for job in jobs.jobs for attempt in job.attempts)
+    used = definition_use(uses, definition.nodes.resources.memory_mib)
     values = {
         "definition": definition,
         "document": document,
@@ -109,10 +108,9 @@ async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
         "containers": list(_containers(definition)),
         "jobs": replace(jobs, jobs=jobs.jobs[:LAST_JOBS]),
         "runs": runs_picture(await last_runs(parts, str(definition.ref), caller=caller)),
-        "memory": memory_share(uses, requested.memory_mib),
-        "uses": uses,
-        "use_rows": list(_use_rows(uses, requested)),
-        "advice": memory_advice(uses, requested.memory_mib),
+        "memory": memory_share(used),
+        "used": used,
+        "use_rows": list(_use_rows(used)),
         "may_deregister": definition.status is DefinitionStatus.ACTIVE and caller.reaches(definition.owner),
     }
     return Page(template="definition.html", title=f"Definition {definition.ref}", values=values)
@@ -148,16 +146,15 @@ async def _revisions(parts: Parts, name: str, before: int | None, caller: Caller
     return listed[::-1][:MAX_REVISIONS]
 
 
-def _use_rows(uses: Sequence[Use], requested: Resources) -> Iterator[tuple[str, str, str, str, str]]:
+def _use_rows(used: DefinitionUse) -> Iterator[tuple[str, str, str, str, str]]:
     """A figure, its median, its 95th percentile and its maximum over the attempts, and what the definition requests."""
-    memory = memory_words(requested.memory_mib)
+    memory = memory_words(used.memory_mib)
     figures = (
-        ("CPU time", [use.cpu_seconds for use in uses], seconds_words, ""),
-        ("Peak memory", [use.peak_memory for use in uses], lambda size: bytes_words(int(size)), memory),
-        ("Working set", [use.working_set for use in uses], lambda size: bytes_words(int(size)), memory),
+        ("CPU time", used.cpu_seconds, seconds_words, ""),
+        ("Peak memory", used.peak_memory, lambda size: bytes_words(int(size)), memory),
+        ("Working set", used.working_set, lambda size: bytes_words(int(size)), memory),
     )
-    for label, numbers, words, limit in figures:
-        found = spread(numbers)
+    for label, found, words, limit in figures:
         if found is not None:
             yield label, words(found.median), words(found.p95), words(found.most), limit
 

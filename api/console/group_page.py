@@ -27,6 +27,7 @@ from batchq.api.http.http import RequestQuery, Word
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.enums import QUEUED
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId, group_path
 from batchq.domain.job_selection import JobSelection
@@ -38,6 +39,7 @@ from batchq.ports.job_search import PageQuery
 MAX_JOBS = 1000  # of the table and the pictures: the newest
 PER_PAGE = 100  # rows of the table
 MAX_NAMES = 20  # columns of values, and of metrics; the CSV has all
+NUMBERS = frozenset({"exit", "ran", "attempts", "cpu", "memory"})
 FIXED = ("name", "state", "exit", "ran", "attempts", "cpu", "memory")
 
 pages = PageTable()
@@ -64,6 +66,7 @@ class GroupColumn(Struct, frozen=True, kw_only=True):
     path: str
     #: `ascending`, `descending`, or empty for a column by which the table is not sorted.
     order: str
+    is_number: bool
 
 
 @pages.get("/groups/{group:g-[0-9a-f]{20}}", Permission.SELF)
@@ -77,6 +80,8 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     ordered = sorted_rows(rows, query.sort)
     first = query.page * PER_PAGE
     path = group_path(group.terms.id)
+    waiting = [row.job for row in rows if row.job.status in QUEUED]
+    held = sum(job.hold is not None for job in waiting)
     shown = {
         "group": group,
         "path": path,
@@ -89,6 +94,9 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
         "metrics": metrics,
         "total": len(rows),
         "is_complete": found.next is None,
+        "held": held,
+        "can_hold": held < len(waiting) if found.next is None else group.waiting,
+        "can_release": held if found.next is None else group.waiting,
         "reasons": failure_reasons(rows),
         "more_memory": memory_offer(parts, found.jobs, {"group": group.terms.id}, caller=caller),
         "histogram": run_time_picture(run_times(rows)),
@@ -171,9 +179,10 @@ def _columns(query: GroupPageQuery, values: Sequence[str], metrics: Sequence[str
 
 
 def _column(query: GroupPageQuery, key: str, title: str) -> GroupColumn:
+    is_number = key in NUMBERS or key.startswith("metric.")
     order = {key: "ascending", f"-{key}": "descending"}.get(query.sort, "")
     sort = f"-{key}" if order == "ascending" else key
-    return GroupColumn(key=key, title=title, path=_query(query, sort=sort, page=0), order=order)
+    return GroupColumn(key=key, title=title, path=_query(query, sort=sort, page=0), order=order, is_number=is_number)
 
 
 def _query(query: GroupPageQuery, **changes: object) -> str:

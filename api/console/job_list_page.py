@@ -8,11 +8,13 @@ from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlencode
 
+from markupsafe import Markup
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.group_page import group_parts, progress_of_group
+from batchq.api.console.job_collapse import CollapsedPage, GroupMatch, collapsed_page
 from batchq.api.console.job_filters import By, JobFilters
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortColumn, SortPosition, sorted_page
 from batchq.api.console.job_tabs import JobTab, current_tab, job_tabs, other_filters
@@ -28,10 +30,11 @@ from batchq.domain.enums import FINISHED, Status
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import Job
+from batchq.domain.progress import JobProgress
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery
-from batchq.ports.job_search import PageQuery, SearchOrder, SearchPosition
+from batchq.ports.job_search import JobCount, PageQuery, SearchOrder, SearchPosition
 
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
@@ -115,10 +118,24 @@ class JobGroupRow(Struct, frozen=True, kw_only=True):
     path: str
 
 
+class JobGroupLine(Struct, frozen=True, kw_only=True):
+    """A row of the list that stands for the jobs of a group."""
+
+    group: Group
+    progress: JobProgress
+    bar: Markup
+    #: How many of its jobs match the filters.
+    matching: JobCount
+    #: The path of the list of these jobs.
+    path: str
+
+
 class JobList(Struct, frozen=True, kw_only=True):
     """One page of the list."""
 
     jobs: Sequence[Job]
+    #: Groups of which several jobs match, each in place of its jobs.
+    groups: Sequence[GroupMatch] = ()
     #: The text of a page token; None: it is the last page.
     next: str | None
     #: See JobPage. Of a sorted list: the jobs that were created before this time are not in it.
@@ -132,12 +149,14 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         if FRAGMENT not in visit.http.headers:
             return Redirect(location=search_path(query, query.search))
         query = query.model_copy(update={"search": None, "name": (searched_names(query.search),)})
-    groups = await _running_groups(parts, query, caller)
-    missing = ""
+    recent, missing = await _recent_groups(parts, query, caller), ""
     try:
-        found = await _listed(parts, query, caller, ungrouped=_stand_for_jobs(query, groups))
+        found = await _listed(parts, query, caller)
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobList(jobs=(), next=None, searched_back_to=None), str(error)
+    shown = {match.group.terms.id for match in recent}
+    groups = [*recent, *(match for match in found.groups if match.group.terms.id not in shown)]
+    jobs = [job for job in found.jobs if job.status is Status.FAILED or _group_id(job) not in shown]
     tabs = await job_tabs(parts, query, query.view(grouped=None), caller)
     values = {
         "query": query,
@@ -145,10 +164,8 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         "missing": missing,
         "tabs": tabs,
         "matching": next((tab.count for tab in tabs if tab.is_current), None),
-        "views": () if query.grouped else await parts.views.listed(found.jobs, caller=caller),
-        "job_groups": [
-            (group, progress_of_group(group), status_bar(group_parts(group), group.terms.name)) for group in groups
-        ],
+        "views": () if query.grouped else await parts.views.listed(jobs, caller=caller),
+        "job_groups": [_group_row(query, match) for match in groups],
         "groups": list(_groups(query, found.jobs)) if query.grouped else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
         "statuses": list(Status),
@@ -162,6 +179,10 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         tab=_tab_title(tabs),
         values=values | _paths(query, await _group_names(parts, query, caller)),
     )
+
+
+def _group_id(job: Job) -> GroupId | None:
+    return None if job.spec.group is None else job.spec.group.id
 
 
 def _tab_title(tabs: Iterable[JobTab]) -> str:
@@ -197,16 +218,21 @@ def _paths(query: JobsQuery, group_names: Mapping[str, str]) -> dict[str, object
     }
 
 
-async def _listed(parts: Parts, query: JobsQuery, caller: Caller, *, ungrouped: bool) -> JobList:
+async def _listed(parts: Parts, query: JobsQuery, caller: Caller) -> JobList:
     """The requested page. Raises NotFound, and Invalid for a token of another query."""
-    selection = replace(query.selection(parts.clock.now()), ungrouped=ungrouped)
+    selection = query.selection(parts.clock.now())
     order_by = SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED
     search = PageQuery(selection=selection, order_by=order_by, limit=COUNTED if query.grouped else PER_PAGE)
     if query.sort is not None and query.grouped is None:
         return await _sorted_list(parts, query, search, JobSort.parse(query.sort), caller)
-    page = await parts.search.search(replace(search, before=position(query, parts.tokens, caller)), caller=caller)
+    search = replace(search, before=position(query, parts.tokens, caller))
+    if query.grouped or query.chosen or query.group or query.job:
+        every = await parts.search.search(search, caller=caller)
+        page = CollapsedPage(jobs=every.jobs, next=every.next, searched_back_to=every.searched_back_to)
+    else:
+        page = await collapsed_page(parts, search, caller)
     then = None if page.next is None else position_text(page.next)
-    return JobList(jobs=page.jobs, next=then, searched_back_to=page.searched_back_to)
+    return JobList(jobs=page.jobs, groups=page.groups, next=then, searched_back_to=page.searched_back_to)
 
 
 async def _sorted_list(parts: Parts, query: JobsQuery, search: PageQuery, sort: JobSort, caller: Caller) -> JobList:
@@ -235,29 +261,36 @@ def searched_names(text: str) -> str:
     return text if text.startswith("*") or text.endswith("*") else f"*{text}*"
 
 
-def _stand_for_jobs(query: JobsQuery, groups: Sequence[Group]) -> bool:
-    """Whether the jobs of groups are left out of the list, because the rows of groups stand for them.
+def _group_row(query: JobsQuery, match: GroupMatch) -> JobGroupLine:
+    group = match.group
+    jobs = [("group", group.terms.id), *query.filters()]
+    return JobGroupLine(
+        group=group,
+        progress=progress_of_group(group),
+        bar=status_bar(group_parts(group), group.terms.name),
+        matching=match.count,
+        path=jobs_path(jobs, query.view()),
+    )
 
-    They are listed on a tab on which there may be many, whose rows would all be read to find jobs of no group.
+
+async def _recent_groups(parts: Parts, query: JobsQuery, caller: Caller) -> list[GroupMatch]:
+    """The unfinished and lately ended groups of a tab without other filters, with the number of their jobs on it.
+
+    They are on the first page, wherever their jobs are. On Running they are those that run.
     """
-    if current_tab(query) == RUNNING_TAB:
-        return 0 < len(groups) < MAX_GROUPS
-    return bool(groups) and not query.filters()
-
-
-async def _running_groups(parts: Parts, query: JobsQuery, caller: Caller) -> Sequence[Group]:
-    """The unfinished and lately ended groups of a tab without other filters; those of Running are running ones."""
     tab = current_tab(query)
-    if tab is None or other_filters(query) or query.grouped or query.chosen or query.by is By.ENDED:
-        return ()
+    is_plain = not (other_filters(query) or query.grouped or query.chosen or query.sort or query.page)
+    if tab is None or not is_plain or query.by is By.ENDED:
+        return []
     since = parts.clock.now() - (timedelta() if tab == RUNNING_TAB else GROUPS_SHOWN_FOR)
-    newest = GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility)
-    return [group for group in await parts.search.newest_groups(newest) if _TAB_GROUPS[tab](group)]
+    newest = await parts.search.newest_groups(GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility))
+    counts = [(group, _TAB_GROUPS[tab](group)) for group in newest]
+    return [GroupMatch(group=group, count=JobCount(jobs=count, is_exact=True)) for group, count in counts if count]
 
 
-#: Which groups are shown on a tab.
+#: How many jobs of a group are on a tab.
 _TAB_GROUPS: Mapping[str, Callable[[Group], int]] = {
-    "All": lambda group: 1,  # noqa: ARG005 - each of them
+    "All": lambda group: group.submitted,
     RUNNING_TAB: lambda group: group.active,
     "Waiting": lambda group: group.waiting,
     "Failed": lambda group: group.failed,

@@ -1,6 +1,6 @@
 """The last jobs of a definition as a picture: run times with their outcomes, and the figures of all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -14,7 +14,7 @@ from batchq.domain.ids import job_path
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.stopping import is_stopped_by_user
-from batchq.domain.use import MIB, Use, spread
+from batchq.domain.use import MIB, DefinitionUse, spread
 from batchq.domain.wording import bytes_words, memory_words, seconds_words
 from batchq.ports.job_search import PageQuery, SearchOrder
 
@@ -50,7 +50,6 @@ class MemoryShare(Struct, frozen=True, kw_only=True):
 
     bytes: float
     limit: float
-    attempts: int
 
     @property
     def words(self) -> tuple[str, str]:
@@ -82,11 +81,12 @@ def runs_picture(jobs: Sequence[Job]) -> RunsPicture | None:
     )
 
 
-def memory_share(uses: Iterable[Use], memory_mib: int) -> MemoryShare | None:
-    """None: no attempt was measured."""
-    sizes = [use.working_set for use in uses if use.working_set is not None]
-    found = spread(sizes)
-    return None if found is None else MemoryShare(bytes=found.p95, limit=memory_mib * MIB, attempts=len(sizes))
+def memory_share(used: DefinitionUse) -> MemoryShare | None:
+    """None: no working set was measured."""
+    found = used.working_set
+    if found is None:
+        return None
+    return MemoryShare(bytes=found.p95, limit=used.memory_mib * MIB)
 
 
 def _dots(ended: Sequence[tuple[Job, str, float | None]], most: float) -> Markup:

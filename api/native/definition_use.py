@@ -1,7 +1,6 @@
 """GetDefinitionUse: `POST /v1/batchq/definitionuse` tells what the newest jobs of a job definition used."""
 
 import re
-from collections.abc import Iterable
 
 from batchq.api.http.http import RequestBody, Word
 from batchq.api.native.job_selection import bare_name
@@ -11,12 +10,11 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.use import memory_advice, spread
+from batchq.domain.use import MEASURED_JOBS, Spread, definition_use
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import PageQuery
 from batchq.ports.responses.definitions import DefinitionUseResponse, SpreadResponse
 
-MAX_MEASURED = 100  # the newest jobs of the revision
 _REVISION = re.compile(r"([A-Za-z0-9_-]{1,128}):([1-9][0-9]{0,8})")
 
 operations = OperationTable()
@@ -39,18 +37,18 @@ async def get_definition_use(parts: Parts, call: Call[GetDefinitionUseRequest]) 
     definition = await parts.catalog.definitions.get_visible(ref, caller=call.caller)
     if definition is None:
         raise NotFound(f"JobDefinition {ref} not found.")
-    query = PageQuery(selection=JobSelection(definitions=frozenset({str(ref)})), limit=MAX_MEASURED)
+    query = PageQuery(selection=JobSelection(definitions=frozenset({str(ref)})), limit=MEASURED_JOBS)
     page = await parts.search.search(query, caller=call.caller)
-    uses = [attempt.use for job in page.jobs for attempt in job.attempts if attempt.use is not None]
-    memory_mib = definition.nodes.resources.memory_mib
+    uses = (attempt.use for job in page.jobs for attempt in job.attempts)
+    used = definition_use(uses, definition.nodes.resources.memory_mib)
     return DefinitionUseResponse(
         job_definition=str(ref),
-        measured_attempts=len(uses),
-        memory_mib=memory_mib,
-        cpu_seconds=_spread(use.cpu_seconds for use in uses),
-        peak_memory_bytes=_spread(use.peak_memory for use in uses),
-        working_set_bytes=_spread(use.working_set for use in uses),
-        advice=memory_advice(uses, memory_mib),
+        measured_attempts=used.attempts,
+        memory_mib=used.memory_mib,
+        cpu_seconds=_spread(used.cpu_seconds),
+        peak_memory_bytes=_spread(used.peak_memory),
+        working_set_bytes=_spread(used.working_set),
+        advice=used.advice,
     )
 
 
@@ -61,6 +59,5 @@ def _parse_revision(text: str) -> DefinitionRef:
     return DefinitionRef(name=found[1], revision=int(found[2]))
 
 
-def _spread(numbers: Iterable[float | None]) -> SpreadResponse | None:
-    found = spread(numbers)
+def _spread(found: Spread | None) -> SpreadResponse | None:
     return None if found is None else SpreadResponse(median=found.median, p95=found.p95, most=found.most)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
+from msgspec.structs import replace
+
 from batchq.cli.http_client import Patience
 from batchq.cli.job_columns import job_columns, reason_of_row
 from batchq.cli.job_flags import Request
@@ -165,7 +167,8 @@ def _columns(jobs: Sequence[JobRow]) -> list[Column[JobRow]]:
     names = list(dict.fromkeys(name for job in jobs for name in job.parameters))
     job, name, state, exit_code, *use = job_columns(now(), ("job", "name", "state", "exit", "cpu", "memory"))
     values = [text_column(each.upper(), _value_of(each), elastic=True) for each in names]
-    return [job, name, *values, state, exit_code, text_column("RAN", _run_time), *use]
+    used = [replace(column, piped=column.short) for column in use]
+    return [job, name, *values, state, exit_code, text_column("RAN", _run_time), *used]
 
 
 def _value_of(name: str) -> Callable[[JobRow], object]:

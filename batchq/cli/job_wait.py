@@ -168,17 +168,15 @@ def _is_over(args: Namespace, rows: Sequence[JobRow]) -> bool:
 
 def _report(url: str, rows: dict[str, JobRow], *, is_over: bool) -> int:
     """Print the ends of the jobs on stderr, and return the exit status."""
-    ended = [end_of_row(row) for row in rows.values() if row.status in FINISHED]
+    ended = _ends(url, [row for row in rows.values() if row.status in FINISHED])
     failed = [end for end in ended if end.status is Status.FAILED]
-    if len(rows) == 1:  # a request for each of many jobs would delay the exit status
-        ended = [replace(end, cost=fetch_cost(url, job_id)) for job_id, end in zip(rows, ended, strict=False)]
     for end in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
         print_notice(outcome_line(end))
     if len(rows) > 1:
         others = len(rows) - len(ended)
         numbers = f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED"
         children = sum((_children_of(row) for row in rows.values()), Counter())
-        print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children))
+        print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children) + _total(ended))
     if not is_over:
         return print_error("the time limit of --timeout has passed", TIMED_OUT)
     if len(rows) == 1:
@@ -243,6 +241,24 @@ class JobEnd(Struct, frozen=True, kw_only=True):
     cost: CostResponse | None = None
     #: The children of an array in each status.
     children: Counter[str]
+
+
+def _ends(url: str, rows: Sequence[JobRow]) -> list[JobEnd]:
+    """The ends of finished jobs, with their costs: a request for each of more jobs would delay the exit status."""
+    ends, has_prices = list[JobEnd](), len(rows) <= MAX_REPORTED
+    for row in rows:
+        cost = fetch_cost(url, row.job_id) if has_prices else None
+        has_prices = cost is not None
+        ends.append(replace(end_of_row(row), cost=cost))
+    return ends
+
+
+def _total(ends: Sequence[JobEnd]) -> str:
+    """`; 0.06 EUR`, what the jobs cost together; empty if the cost of one is not known, or in another currency."""
+    costs = [end.cost for end in ends if end.cost is not None]
+    if len(costs) < len(ends) or len({cost.currency for cost in costs}) != 1:
+        return ""
+    return f"; {cost_words(replace(costs[0], total=sum(cost.total for cost in costs)))}"
 
 
 def end_of_row(row: JobRow) -> JobEnd:

@@ -37,6 +37,8 @@ class Column(Struct, Generic[Row], frozen=True, kw_only=True):
     full: Callable[[Row], str]
     #: The value of a row for a terminal; None: the complete one.
     short: Callable[[Row], str] | None = None
+    #: The value of a row for lines with TABs, where a person reads those too; None: the complete one.
+    piped: Callable[[Row], str] | None = None
     #: The name of the value's colour; None: the terminal's own.
     style: Callable[[Row], str] | None = None
     #: Whether the column is narrowed where the table is wider than the terminal.
@@ -289,7 +291,7 @@ def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: b
     """Print a line for each row, with TABs between the complete values. `header`: begin with the titles."""
 
     def value(column: Column[Row], row: Row) -> str:
-        text = escape(column.full(row))
+        text = escape((column.piped or column.full)(row))
         return paint(text, column.style(row)) if color and column.style else text
 
     if header:

@@ -13,6 +13,7 @@ from batchq.domain.wording import bytes_words, cpus_words, memory_words, peak_wo
 
 NOT_MEASURED = "not measured"
 MIB = 2**20
+MEASURED_JOBS = 100  # the newest jobs of a job definition whose use is shown
 MIN_MEASURED = 20  # attempts, for advice
 ADVISED_MARGIN = 1.25  # of the advised memory over the 95th percentile
 ADVISED_STEP = 64  # MiB
@@ -80,6 +81,36 @@ def spread(numbers: Iterable[float | None]) -> Spread | None:
         return None
     last = len(measured) - 1
     return Spread(measured[last // 2], measured[ceil(0.95 * last)], measured[-1])
+
+
+class DefinitionUse(Struct, frozen=True, kw_only=True):
+    """What the attempts of the newest jobs of a job definition used."""
+
+    #: How many attempts were measured.
+    attempts: int
+    #: The memory that the definition requests.
+    memory_mib: int
+    #: None: not measured, as for the other figures.
+    cpu_seconds: Spread | None
+    #: In bytes.
+    peak_memory: Spread | None
+    #: In bytes.
+    working_set: Spread | None
+    #: See `memory_advice`.
+    advice: str | None
+
+
+def definition_use(uses: Iterable[Use | None], memory_mib: int) -> DefinitionUse:
+    """`uses`: of the attempts of the newest MEASURED_JOBS jobs; None: not measured."""
+    measured = [use for use in uses if use is not None]
+    return DefinitionUse(
+        attempts=len(measured),
+        memory_mib=memory_mib,
+        cpu_seconds=spread(use.cpu_seconds for use in measured),
+        peak_memory=spread(use.peak_memory for use in measured),
+        working_set=spread(use.working_set for use in measured),
+        advice=memory_advice(measured, memory_mib),
+    )
 
 
 def memory_advice(uses: Sequence[Use], memory_mib: int) -> str | None:

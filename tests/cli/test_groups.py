@@ -172,7 +172,8 @@ async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
 
     assert re.fullmatch(r"CPU time: \d\.\d s of 2 measured jobs", lines[1])
     assert lines[2] == "peak memory of a job: 20 MiB"
-    assert [line.split("\t")[-1] for line in lines[3:]] == [str(20 * 2**20)] * 2
+    assert [line.split("\t")[-1] for line in lines[3:]] == ["20 MiB"] * 2
+    assert all(re.fullmatch(r"\d\.\d s", line.split("\t")[-2]) for line in lines[3:])
     assert json.loads("".join(document))["group"]["peakMemoryBytes"] == 20 * 2**20
 
 

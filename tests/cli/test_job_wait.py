@@ -104,6 +104,23 @@ async def test_the_summary_of_several_jobs_counts_the_children_of_arrays(native,
     )
 
 
+def cost(total):
+    return {"currency": "EUR", "total": total, "gpu": 0, "compute": total, "storage": 0, "estimatedSavings": None}
+
+
+async def test_the_costs_of_several_jobs_are_printed_with_each_failure_and_as_a_sum(native, capsys):
+    native.rows = [row("a", "SUCCEEDED"), row("b", "FAILED", jobId=OTHER, exitCode=1)]
+    for job, total in ((JOB, 0.25), (OTHER, 1.5)):
+        native.responses[f"/v1/batchq/jobs/{job}/cost"] = {"jobId": job, "cost": cost(total)}
+
+    await batchq("wait", JOB, OTHER)
+
+    assert capsys.readouterr().err.splitlines() == [
+        "batchq: b FAILED; 1.50 EUR: exit code 1",
+        "batchq: 1 SUCCEEDED, 1 FAILED; 1.75 EUR",
+    ]
+
+
 @pytest.mark.parametrize(
     ("states", "flags", "status"),
     [

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from html import unescape
 
 import pytest
 
@@ -101,12 +102,73 @@ async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     await browser.run("alone", until="SUCCEEDED", script=FAST)
 
     page = await browser.open("/ui/jobs")
-    filtered = await browser.open("/ui/jobs?name=fit-*")
 
     assert sweep in page.page.links
-    assert "fit 3 2 succeeded, 1 failed" in page.text
+    assert "fit 2 succeeded, 1 failed 3 root" in page.text
     assert names(page) == []
-    assert len(names(filtered)) == 3
+
+
+@pytest.mark.parametrize(
+    ("filters", "matching"),
+    [
+        ("name=fit-*", "3"),
+        ("state=SUCCEEDED", "2 of 3"),
+        ("queue=default&user=root", "3"),
+        ("definition=simple&by=ended", "3"),
+        ("state=SUCCEEDED&account=root&by=ended", "2 of 3"),
+    ],
+)
+async def test_a_group_is_one_row_under_filters_that_leads_to_its_jobs_that_match(browser, sweep, filters, matching):
+    alone = await browser.run("fit-alone", until="SUCCEEDED", script=FAST)
+
+    page = await browser.open(f"/ui/jobs?{filters}")
+    path = f"/ui/jobs?group={sweep.rpartition('/')[2]}&{filters.replace('*', '%2A')}"
+
+    assert path in map(unescape, page.page.links)
+    assert f"2 succeeded, 1 failed {matching} root" in page.text
+    assert f"/ui/jobs/{alone}" in page.page.links
+    assert names(page) == ["fit-alone"]
+    assert len(names(await browser.open(path))) == int(matching[0])
+
+
+async def test_the_only_job_of_a_group_that_matches_is_listed_itself(browser, sweep):
+    page = await browser.open("/ui/jobs?exit=3")
+
+    assert names(page) == ["fit-1"]
+    assert sweep not in page.page.links
+
+
+@pytest.mark.parametrize("by", ["created", "ended"])
+async def test_pages_of_a_filter_have_each_group_and_each_job_once(browser, monkeypatch, by):
+    monkeypatch.setattr("batchq.api.console.job_list_page.PER_PAGE", 3)
+    alone = []
+    for group in "aaaaaaaaa..bb..cccccdd...eee":
+        tags = {} if group == "." else {"tags": {"batchq:group": f"fit-{group}"}}
+        job_id = await browser.run("fit-job", until="SUCCEEDED", script=FAST, **tags)
+        alone += [job_id] if group == "." else []
+
+    links, path, pages = [], f"/ui/jobs?name=fit-job&by={by}", 0
+    while path:
+        page = await browser.open(path)
+        links += [link.rpartition("/")[2] for link in page.page.links]
+        following, pages = re.search(r'rel="next" href="([^"]*)"', page.body), pages + 1
+        path = following and unescape(following[1])
+
+    ids = {group["groupId"] for group in (await browser.call("batchq/listgroups", {}))["groups"]}
+    assert sorted(link for link in links if link in alone) == sorted(alone)
+    assert ids <= set(links)
+    assert pages <= 7
+
+
+async def test_a_group_between_the_jobs_of_a_larger_one_is_shown(browser, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.job_list_page.PER_PAGE", 3)
+    for group in "aaabbaaaa":
+        await browser.run("fit-job", until="SUCCEEDED", script=FAST, tags={"batchq:group": f"fit-{group}"})
+
+    page = await browser.open("/ui/jobs?name=fit-job")
+
+    assert [word for word in names(page) if word != "fit-job"] == ["fit-a", "fit-b"]
+    assert re.search(r"fit-a 7 succeeded 7 root fit-b 2 succeeded 2 root", page.text)
 
 
 async def test_running_jobs_of_a_group_are_one_row_of_each_page(browser, sweep):
@@ -138,7 +200,7 @@ async def test_the_row_and_the_page_of_a_group_show_the_time_left_and_all_counts
 
     row, page = await browser.open("/ui/jobs"), await browser.open(sweep)
 
-    assert re.search(r"fit 6 2 succeeded, 1 failed, 1 stopped, 1 running, 1 waiting; about \d+ s left", row.text)
+    assert re.search(r"fit 2 succeeded, 1 failed, 1 stopped, 1 running, 1 waiting; about \d+ s left 6 ", row.text)
     assert re.search(r"1 running 1 waiting about \d+ s left", page.text)
 
 

@@ -190,7 +190,7 @@ OF_JOBS = (
     *("/accounts", "/audit", "/events", "/settings", "/keys", "/find?q=nnn", f"/jobs?{WORDS}", f"/stop?{WORDS}"),
     *("/jobs/{job}", "/jobs/{job}/children", "/jobs/{job}/stop", "/jobs/{job}/log", "/jobs/{job}/force-fail"),
     *("/jobs/{job}/hold", "/jobs/{job}/release", "/jobs/{job}/pause", "/jobs/{job}/resume"),
-    *("/jobs/{waiting}", "/stop?queue=default", "/groups/{group}"),
+    *("/jobs/{waiting}", "/stop?queue=default", "/groups/{group}", "/groups/{group}/hold", "/groups/{group}/release"),
     *("/webhooks", "/webhooks/new", "/webhooks/{webhook}", "/webhooks/{webhook}/delete"),
 )
 #: Without an answer that is rendered as a whole, or with that of another page.

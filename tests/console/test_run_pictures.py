@@ -6,7 +6,7 @@ from datetime import timedelta
 from batchq.api.console.run_pictures import memory_share, runs_picture
 from batchq.api.console.use_pictures import use_pictures
 from batchq.domain.enums import Status
-from batchq.domain.use import MIB, Use
+from batchq.domain.use import MIB, Use, definition_use
 from batchq.domain.use_points import UsePoint
 from tests.support import builders
 from tests.support.builders import NOON
@@ -49,9 +49,9 @@ def test_jobs_that_did_not_run_have_no_dot_and_count():
 
 
 def test_memory_that_was_not_measured_is_not_zero():
-    assert memory_share([Use(sampled_at=NOON)], 1024) is None
+    assert memory_share(definition_use([Use(sampled_at=NOON)], 1024)) is None
     uses = [Use(sampled_at=NOON, working_set=size * MIB) for size in range(1, 101)]
-    assert memory_share(uses, 1024).words == ("96 MiB", "1 GiB")
+    assert memory_share(definition_use(uses, 1024)).words == ("96 MiB", "1 GiB")
 
 
 def test_the_use_of_an_attempt_is_drawn_beside_its_request():

@@ -222,7 +222,7 @@ async def test_the_system_page_says_what_to_do_about_a_failure(browser, monkeypa
     monkeypatch.setattr(LogQuota, "trouble", "the log of a job is full")
     page = await browser.open("/ui/system")
     assert "Capture of logs the log of a job is full" in page.text
-    assert "What to do warning : the log of a job is full Raise serve --log-mib" in page.text
+    assert "What to do warning : the log of a job is full. Raise serve --log-mib" in page.text
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

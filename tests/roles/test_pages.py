@@ -20,6 +20,7 @@ from tests.roles.rows import ALL, CHANGE, OWN, REACH, SHARED, USE, WHOSE, Cells
 INVOCATION = {"invocation": "0b0e6d0c-6dd6-47ff-a5f6-b0eb4e9f7ea6"}
 ORDER = INVOCATION | {"state": "another state", "reason": "the matrix", "order": "CANCEL"}
 HOLD = INVOCATION | {"state": "another state", "reason": "the matrix"}
+GROUP_HOLD = INVOCATION | {"before": "1", "jobs": "1"}  # no job is as old as this preview
 LAST_RESORT = {"ada": "XXXXX", "cora": "XXXXX", "oda": "XXXXX", "amy": "DDDDD"}
 REGEX = re.compile(r":(?:\[[^\]]*\]|[^{}/])*(?:\{[^}]*\})?(?=\})")
 
@@ -81,6 +82,8 @@ ROWS = {
     **both("/jobs/{id}/force-fail", form=HOLD, cells=LAST_RESORT),
     **both("/jobs/{id}/hold", form=HOLD),
     **both("/jobs/{id}/release", form=HOLD),
+    **both("/groups/{group}/hold", form=GROUP_HOLD, kind="grouped"),
+    **both("/groups/{group}/release", form=GROUP_HOLD, kind="grouped"),
     **both("/jobs/{id}/pause", form=HOLD),
     **both("/jobs/{id}/resume", form=HOLD),
     **{f"POST /queues/{{name}}/{verb}": PageRow(cells=SHARED) for verb in ("enable", "disable", "drain", "undrain")},

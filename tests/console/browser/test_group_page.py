@@ -2,6 +2,7 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 from batchq.compute.simulated.script import Script
 from tests.console.browser.test_pages import SCHEMES, WIDTHS
@@ -48,3 +49,19 @@ def test_a_click_on_a_head_sorts_the_table_by_numbers(visit, grid):
     page.wait_for_url("**sort=value.lr**")
 
     assert page.locator("td[data-label=lr]").all_inner_texts()[:3] == ["0.02", "0.1", "0.5"]
+
+
+def test_the_waiting_jobs_of_a_group_are_held_and_released_in_dialogs(visit, world):
+    for number in (1, 2):
+        world.submit(f"queued-{number}", queue="gpu", tags={"batchq:group": "queued"})
+    page = visit(viewport=WIDE).open("/ui/jobs?queue=gpu")
+    page.get_by_role("link", name="queued", exact=True).click()
+
+    page.get_by_role("link", name="Hold the waiting…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Hold 2 jobs").click()
+    expect(page.get_by_text("2 held")).to_be_visible()
+
+    page.get_by_role("link", name="Release the held…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Release 2 jobs").click()
+    expect(page.get_by_text("2 held")).to_be_hidden()
+    expect(page.get_by_role("link", name="Hold the waiting…")).to_be_visible()
