@@ -3,8 +3,9 @@
 A page begins as the list of all jobs that match. If it has jobs of groups, their places are taken by jobs of no group,
 from a second search, and the first one goes on for a few reads, in order to find the groups among those jobs. By
 submission, a read continues behind the first job of the group in which the read before it ended, because a group may
-have 100,000 jobs; the groups that began among the jobs that are left out are searched by themselves. The page ends
-where both searches have arrived, so that the next one begins there.
+have 100,000 jobs; the groups that began among the jobs that are left out are searched by themselves. An earlier group
+has no row if all its matching jobs are among those left out. The page ends where both searches have arrived, so that
+the next one begins there.
 """
 
 from collections.abc import Sequence
