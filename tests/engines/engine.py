@@ -242,12 +242,22 @@ class RunningEngine:
         """Kill shims and conmons, which outlive the engine, and the containers below them."""
         if not self._namespace:
             return
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal() or namespace_of(int(entry.name)) != self._namespace:
-                continue
-            for pid in (*children_of(int(entry.name)), int(entry.name)):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        own = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal() and self._owns(entry)]
+        for pid in [child for parent in own for child in children_of(parent)] + own:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _owns(self, process: Path) -> bool:
+        """Whether the process is in the mount namespace of the engine, or was started by this rootless engine.
+
+        A rootless engine makes mount namespaces of its own.
+        """
+        if namespace_of(int(process.name)) == self._namespace:
+            return True
+        try:
+            return f"XDG_RUNTIME_DIR={self.state}/run\0".encode() in (process / "environ").read_bytes()
+        except OSError:
+            return False
 
     def _configure_podman(self) -> None:
         etc = self.state / "etc"

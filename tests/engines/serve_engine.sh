@@ -33,19 +33,19 @@ mkdir -p /run/lock
 make_user() {
     mount -t tmpfs net /dev/net # the machine's own may be for root only
     mknod -m 666 /dev/net/tun c 10 200
-    mkdir -p "/run/user/$user" /home/runner
+    mkdir -p "$state/run" /home/runner
     if ! id -u runner >/dev/null 2>&1; then
         echo "runner:x:$user:$user::/home/runner:/bin/bash" >>/etc/passwd
         echo "runner:x:$user:" >>/etc/group
         echo runner:100000:65536 | tee /etc/subuid >/etc/subgid
     fi
-    chown -R "$user:$user" "/run/user/$user" /home/runner "$state"
+    chown -R "$user:$user" /home/runner "$state"
     cd /home/runner
 }
 
 as_user() {
     exec setpriv --reuid "$user" --regid "$user" --init-groups /usr/bin/env -i PATH="$search_path" HOME=/home/runner \
-        USER=runner XDG_RUNTIME_DIR="/run/user/$user" PODMAN_IGNORE_CGROUPSV1_WARNING=1 "$@"
+        USER=runner XDG_RUNTIME_DIR="$state/run" PODMAN_IGNORE_CGROUPSV1_WARNING=1 "$@"
 }
 
 user=1000
