@@ -30,7 +30,7 @@ from tests.engines.engine import EngineBuild, RunningEngine, started
 from tests.support.docker_api import docker_api
 
 ROOT = Path(__file__).parents[2]
-MAKE_IMAGES = ROOT / ".ci" / "docker_api.py"
+MAKE_IMAGES = str(ROOT / ".ci" / "docker_api.py")
 ON_EACH_ENGINE = (
     "tests/contracts",
     *(f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")),
@@ -80,7 +80,7 @@ class Row(Struct, kw_only=True):
 
 def main() -> int:
     arguments = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
+    signal.signal(signal.SIGTERM, end)
     chosen = [build for build in BUILDS if build.name in arguments.only]
     if arguments.install:
         return install(chosen)
@@ -92,6 +92,12 @@ def main() -> int:
         for failure in row.failures:
             print(f"    {failure}")
     return int(any(row.failures for row in rows))
+
+
+def end(*_: object) -> None:
+    """Exit, so that a running engine is stopped. `timeout` sends the signal twice; the stop is not interrupted."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -157,13 +163,15 @@ def describe(engine: RunningEngine) -> str:
 def make_images(engine: RunningEngine) -> None:
     """Make the test images, around the static busybox that was installed with the engine."""
     busybox = engine.build.root / "usr" / "bin" / "busybox"
-    command = [".ci/engine"] if engine.build.suite is None else [sys.executable, MAKE_IMAGES, "make-images", busybox]
+    command = (
+        [".ci/engine"] if engine.build.suite is None else [sys.executable, MAKE_IMAGES, "make-images", str(busybox)]
+    )
     subprocess.run(command, env=engine.environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 def run(engine: RunningEngine, *words: str) -> str:
     """The output of a command in the engine's network namespace. Raises CalledProcessError and OSError."""
-    command = engine.command("timeout", str(TEST_TIMEOUT), *words)
+    command = engine.command("timeout", "--foreground", str(TEST_TIMEOUT), *words)
     done = subprocess.run(command, env=engine.environment, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 

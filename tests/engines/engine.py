@@ -194,7 +194,6 @@ class RunningEngine:
         while not self.answers():
             if time.monotonic() > end or self._process.poll() is not None:
                 tail = (self.state / "log").read_text()[-2000:]
-                self.stop()
                 raise TimeoutError(f"{self.build.name} does not answer: {tail}")
             time.sleep(0.2)
         self._namespace = namespace_of(self._process.pid)
@@ -223,8 +222,7 @@ class RunningEngine:
     def stop(self) -> None:
         """End the engine, all containers and all other processes in its mount namespace; remove its folder."""
         process, self._process = self._process, None
-        assert process is not None
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_TIMEOUT)
@@ -297,8 +295,8 @@ def started(build: EngineBuild) -> Iterator[RunningEngine]:
     """Install and start the engine; it is stopped at the end."""
     build.install()
     engine = RunningEngine(build)
-    engine.start()
     try:
+        engine.start()
         yield engine
     finally:
         engine.stop()
