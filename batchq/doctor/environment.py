@@ -48,6 +48,7 @@ UNAVAILABLE = {
     ),
     RuntimeFault.NOT_CONFIGURED: ("{0} does not lead to a cluster", "Correct the setting kubernetes."),
 }
+USER_SOCKETS = "unix:///run/user/"  # the folder of the sockets of rootless engines
 #: Beside UNAVAILABLE, if the address is that of a socket of Podman.
 UNAVAILABLE_PODMAN = {
     RuntimeFault.ABSENT: (
@@ -65,6 +66,16 @@ UNAVAILABLE_PODMAN = {
         "See its log; restart it (systemctl restart podman, or systemctl --user restart podman)."
     ),
 }
+MACHINE_LIMITS = "Enable these cgroup controllers on the kernel's command line."
+#: With cgroup v1, and without delegated controllers, a rootless engine has no limits.
+ROOTLESS_LIMITS = (
+    "Boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), and delegate its controllers to the user "
+    "(Delegate=cpu cpuset io memory pids of user@.service): docs/engines.md."
+)
+#: The configuration of a rootless engine, and that of an engine that runs as root.
+DOCKER_CONFIG = {True: "~/.config/docker/daemon.json", False: "/etc/docker/daemon.json"}
+PODMAN_CONFIG = {True: "~/.config/containers/containers.conf", False: "/etc/containers/containers.conf"}
+DOCKER_RELOAD = {True: "systemctl --user reload docker", False: "systemctl reload docker"}
 RIGHTS_PAGE = "docs/kubernetes.md has the roles"
 #: Without the right to list all pods batchq works, but does not know what other pods reserve.
 OPTIONAL_RIGHT = ("list", "pods", "")
@@ -127,6 +138,8 @@ def _unavailable(engine: UnavailableRuntime) -> Finding:
     message, advice = UNAVAILABLE[engine.fault]
     if "podman" in engine.address:
         advice = UNAVAILABLE_PODMAN.get(engine.fault, advice)
+    elif engine.address.startswith(USER_SOCKETS):
+        advice = advice.replace("systemctl", "systemctl --user")
     return problem(ENGINE, f"{message.format(engine.address)}: {engine.error}; jobs wait", advice)
 
 
@@ -138,14 +151,15 @@ def _available(engine: RuntimeFacts) -> Findings:
         advice = "Install Podman 5.0 or later." if engine.is_podman else "Install Docker 20.10 or later."
         yield problem(ENGINE, message, advice)
     else:
-        yield ok(
-            ENGINE, f"{name} {engine.version} responds at {engine.address}, API {engine.api}, cgroup v{engine.cgroup}"
-        )
+        cgroup = "" if engine.cgroup is None else f", cgroup v{engine.cgroup}"
+        yield ok(ENGINE, f"{name} {engine.version} responds at {engine.address}, API {engine.api}{cgroup}")
+    if engine.is_rootless:
+        yield _rootless(name)
     yield from _podman(engine) if engine.is_podman else _live_restore(engine)
     yield from _oci_runtime(engine)
     if engine.missing_limits:
         message = f"{name} cannot limit {', '.join(engine.missing_limits)}, so a job can use more than it requested"
-        yield warning(ENGINE, message, "Enable these cgroup controllers on the kernel's command line.")
+        yield warning(ENGINE, message, ROOTLESS_LIMITS if engine.is_rootless else MACHINE_LIMITS)
     if engine.disk is not None:
         yield _engine_disk(engine, engine.disk)
 
@@ -187,6 +201,12 @@ def _nodes(cluster: ClusterFacts) -> Findings:
         yield warning(ENGINE, message, "See kubectl describe node NODE.")
 
 
+def _rootless(name: str) -> Finding:
+    message = f"{name} is rootless: without lingering systemd ends it and all jobs when its user logs out"
+    advice = "Run: loginctl enable-linger USER. docs/engines.md describes rootless engines."
+    return Finding(level=Level.OK, component=ENGINE, message=message, advice=advice)
+
+
 def _podman(engine: RuntimeFacts) -> Findings:
     """Podman's containers have a monitor of their own (conmon) and outlive its service, so live-restore has no use."""
     if _version(engine.version) < MIN_PODMAN:
@@ -207,12 +227,13 @@ def _oci_runtime(engine: RuntimeFacts) -> Findings:
     message = "the OCI runtime is runc; with crun about a quarter more containers start in a second"
     select = "batchq serve --container-runtime crun"
     if engine.is_podman:
-        advice = 'Run apt-get install crun, and put runtime = "crun" into [engine] of /etc/containers/containers.conf.'
+        file = PODMAN_CONFIG[engine.is_rootless]
+        advice = f'Run apt-get install crun, and put runtime = "crun" into [engine] of {file}.'
     elif FASTER_RUNTIME in engine.runtimes:
         advice = f"Start the server with: {select}"
     else:
-        add = '{"runtimes": {"crun": {"path": "/usr/bin/crun"}}} in /etc/docker/daemon.json'
-        advice = f"Run: apt-get install crun; systemctl reload docker (with {add}). Then: {select}"
+        add = f'{{"runtimes": {{"crun": {{"path": "/usr/bin/crun"}}}}}} in {DOCKER_CONFIG[engine.is_rootless]}'
+        advice = f"Run: apt-get install crun; {DOCKER_RELOAD[engine.is_rootless]} (with {add}). Then: {select}"
     yield Finding(level=Level.OK, component=ENGINE, message=message, advice=advice)
 
 
@@ -221,7 +242,8 @@ def _live_restore(engine: RuntimeFacts) -> Findings:
         yield ok(ENGINE, "live-restore is on: jobs survive a restart of Docker")
     else:
         message = "live-restore is off: running jobs end when Docker stops or restarts"
-        advice = 'Put {"live-restore": true} into /etc/docker/daemon.json, then systemctl reload docker.'
+        file, reload = DOCKER_CONFIG[engine.is_rootless], DOCKER_RELOAD[engine.is_rootless]
+        advice = f'Put {{"live-restore": true}} into {file}, then {reload}.'
         yield warning(ENGINE, message, advice)
 
 

@@ -56,6 +56,8 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     address: str
     #: Whether the container engine is Podman, and not Docker.
     is_podman: bool = False
+    #: Whether the container engine runs as a user without root.
+    is_rootless: bool = False
     #: The OCI runtime of containers whose compute environment names none. Empty: the container engine does not report
     #: its default.
     default_runtime: str = ""
@@ -68,8 +70,8 @@ class RuntimeFacts(Struct, frozen=True, kw_only=True):
     version: str
     #: The version of its API.
     api: str
-    #: The version of its cgroups.
-    cgroup: str
+    #: The version of its cgroups; None: unknown.
+    cgroup: str | None
     live_restore: bool
     #: The resource limits that it cannot enforce.
     missing_limits: tuple[str, ...] = ()

@@ -74,6 +74,11 @@ class Client(docker.APIClient):
             self._connection = EngineConnection(adapter.socket_path, receive_timeout=receive_timeout)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the engine is reached by a unix socket, so that it runs on this machine."""
+        return self._socket is not None
+
+    @property
     def _general_configs(self) -> Mapping[str, object]:
         return self._config
 

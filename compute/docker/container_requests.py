@@ -1,8 +1,9 @@
-"""Requests about containers whose replies need interpretation: removals, lists and states."""
+"""Requests about containers whose replies need interpretation: creates, removals, lists and states."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
 from docker.errors import APIError, NotFound
 
@@ -15,7 +16,27 @@ from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState
 
+MAX_LOGGED_WARNINGS = 100
+
 log = logging.getLogger(__name__)
+
+#: The warnings of engines that were logged.
+_logged_warnings: set[str] = set()
+
+
+def send_create(client: Client, config: Mapping[str, Any], *, name: str, platform: str | None) -> str:
+    """Send a create request; the id of the container.
+
+    The engine creates the container also if it discards a resource limit, and warns of that in its reply. Each text is
+    logged once.
+    """
+    created: object = client.create_container_from_config(config, name=name, platform=platform)  # type: ignore[no-untyped-call]  # it has no types in the stubs
+    warnings = member(created, "Warnings", of=object)
+    for text in map(str, warnings if isinstance(warnings, list) else ()):
+        if text not in _logged_warnings and len(_logged_warnings) < MAX_LOGGED_WARNINGS:
+            _logged_warnings.add(text)
+            log.warning("container %s: the engine warns: %s", name, text)
+    return member(created, "Id", of=str)
 
 
 def remove_by_id(client: Client, container_id: str) -> None:

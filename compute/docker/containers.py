@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
@@ -15,15 +16,9 @@ from docker.errors import APIError, NotFound
 from msgspec.structs import replace
 from requests.exceptions import RequestException
 
-from batchq.compute.docker import admission
+from batchq.compute.docker import admission, container_requests
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.container_requests import inspect_state, list_instance, remove_by_id, resume_if_paused
-from batchq.compute.docker.create_request import (
-    LaunchInputs,
-    Namespaces,
-    build_create_request,
-    container_name,
-)
+from batchq.compute.docker.create_request import LaunchInputs, Namespaces, build_create_request, container_name
 from batchq.compute.docker.errors import (
     CONFLICT,
     NOT_FOUND,
@@ -163,21 +158,20 @@ class Containers:
         return replace(inspection, address=self._placement.address(client, inspected))
 
     def signal_stop(self, client: Client, tag: Tag, signal: str | None) -> None:
-        with translate_errors("inspect", RuntimeUnreachable):
-            inspected = self._inspect(client, tag)
-        if state_of_container(tag, inspected) is not ContainerState.RUNNING:
-            raise ContainerGone(f"the container of {tag} does not run")
+        inspected = self._inspect_running(client, tag)
         self._signal(client, tag, signal or stop_signal(inspected))
-        resume_if_paused(client, inspected)
+        container_requests.resume_if_paused(client, inspected)
 
     def kill(self, client: Client, tag: Tag) -> None:
+        if client.is_podman:  # 4.3 reports success also for a container that does not run
+            self._inspect_running(client, tag)
         self._signal(client, tag, "SIGKILL")
 
     def remove(self, client: Client, tag: Tag) -> None:
         try:
             container_id = self.id_of(client, tag)
             self._removed_ids.append(container_id)
-            remove_by_id(client, container_id)
+            container_requests.remove_by_id(client, container_id)
         except (ContainerGone, NotFound):
             pass
         except APIError as error:
@@ -195,10 +189,10 @@ class Containers:
 
     def survey(self, client: Client) -> tuple[Inspection, ...]:
         """Every container of this instance, from a list: the engine returns it even if an inspection would hang."""
-        rows = list_instance(
+        rows = container_requests.list_instance(
             client, self._instance, lambda text: text in self._removed_ids or text in self._ids.values()
         )
-        seen = parse_survey(rows, self._instance, lambda container_id, tag: inspect_state(client, container_id, tag))
+        seen = parse_survey(rows, self._instance, partial(container_requests.inspect_state, client))
         # Replaced, not updated: the id of a container that was removed during the survey would never be deleted.
         self._ids = {inspection.tag: container_id for container_id, inspection in seen.items()}
         return tuple(seen.values())
@@ -271,10 +265,9 @@ class Containers:
     def _request_create(self, client: Client, launch: LaunchSpec, namespaces: Namespaces | None) -> Created:
         inputs = self._resolve_inputs(client, launch, namespaces)
         config = build_create_request(launch, instance=self._instance, policy=self._policy, inputs=inputs)
+        name = container_name(self._instance, launch.tag)
         try:
-            created = client.create_container_from_config(  # type: ignore[no-untyped-call]  # it has no types in the stubs
-                config, name=container_name(self._instance, launch.tag), platform=launch.spec.platform
-            )
+            container_id = container_requests.send_create(client, config, name=name, platform=launch.spec.platform)
         except APIError as error:
             if self._placement.pause_container_is_gone(client, namespaces):
                 raise RuntimeUnknown(f"create: {message_of(error)}") from error
@@ -283,7 +276,6 @@ class Containers:
                 existing = self._resolve_name_conflict(client, launch, error)
                 return existing or self._request_create(client, launch, namespaces)
             raise create_error(error) from error
-        container_id = member(created, "Id", of=str)
         self._ids[launch.tag] = container_id
         self._fresh.add(launch.tag)
         return Created(container_id=container_id, state=ContainerState.CREATED)
@@ -382,11 +374,19 @@ class Containers:
                 raise
             inspected = self._inspect(client, tag)
             if state_of_container(tag, inspected) is ContainerState.RUNNING:
-                resume_if_paused(client, inspected)
+                container_requests.resume_if_paused(client, inspected)
                 raise
             if is_server_error(error):  # Podman waits for the end of a paused container, and reports a timeout
                 return
             raise ContainerGone(message_of(error)) from error
+
+    def _inspect_running(self, client: Client, tag: Tag) -> object:
+        """The engine's inspection of a container that runs. Raises ContainerGone if it does not run."""
+        with translate_errors("inspect", RuntimeUnreachable):
+            inspected = self._inspect(client, tag)
+        if state_of_container(tag, inspected) is not ContainerState.RUNNING:
+            raise ContainerGone(f"the container of {tag} does not run")
+        return inspected
 
     def _inspect(self, client: Client, tag: Tag) -> object | None:
         """The engine's inspection; None: this instance has no such container."""

@@ -37,6 +37,9 @@ PROC_STAT = Path("/proc/stat")
 EXAMINE_TIMEOUT = 5.0  # seconds
 SIGNALLED = 128  # the exit code of a program that a signal ended is above this
 MAX_STOP = timedelta(seconds=15)  # a stop by the engine takes at most this: it sends SIGKILL 10 s after the stop signal
+#: Exists if all cgroup controllers of this machine are of version 2.
+CONTROLLERS = Path("/sys/fs/cgroup/cgroup.controllers")
+ROOTLESS = "name=rootless"  # in the SecurityOptions of a rootless engine
 RESOURCE_LIMITS = {"MemoryLimit": "memory", "SwapLimit": "swap", "PidsLimit": "the number of processes"}
 DEFAULT_ADDRESS = "its usual address"
 
@@ -114,7 +117,35 @@ def check_runtime(name: str, *, base_url: str | None = None) -> None:
 
 def supports_swappiness(client: Client) -> bool:
     """Whether the kernel supports the swappiness of a container: cgroup v2 does not."""
-    return client.info().get("CgroupVersion") != "2"
+    return cgroup_version(client.info(), is_local=client.is_local) != "2"
+
+
+def cgroup_version(engine: object, *, is_local: bool, controllers: Path = CONTROLLERS) -> str | None:
+    """The version of the engine's cgroups, from a reply to /info; None: unknown.
+
+    An engine that does not report the version has that of this machine if it `is_local`. `controllers` exists if all
+    controllers of the machine are of version 2.
+    """
+    version = member(engine, "CgroupVersion", of=object)
+    if isinstance(version, str) and version:
+        return version
+    return ("2" if controllers.exists() else "1") if is_local else None
+
+
+def is_rootless(engine: object) -> bool:
+    """Whether the engine with this reply to /info runs as a user without root."""
+    options = member(engine, "SecurityOptions", of=object)
+    return isinstance(options, list) and ROOTLESS in options
+
+
+def missing_limits(engine: object, cgroup: str | None) -> tuple[str, ...]:
+    """The resource limits that the engine with this reply to /info cannot enforce.
+
+    With cgroup v1 a rootless engine has no limits. Podman reports those of the machine nevertheless, and creates
+    containers without the limits that a request names.
+    """
+    has_none = is_rootless(engine) and cgroup == "1"
+    return tuple(what for name, what in RESOURCE_LIMITS.items() if has_none or member(engine, name, of=object) is False)
 
 
 def free_gpus(client: Client, number: int) -> tuple[str, ...]:
@@ -257,7 +288,7 @@ def examine_engine(
         return trouble
     try:
         with translate_errors("examine"), closing(factory.get_client(None, receive_timeout=EXAMINE_TIMEOUT)) as client:
-            return _facts(client, address, instance, clock, local=factory.socket is not None)
+            return _facts(client, address, instance, clock)
     except RuntimeUnknown as unknown:
         kind = RuntimeFault.NOT_RESPONDING if is_timeout(unknown) else RuntimeFault.NOT_AN_ENGINE
         return UnavailableRuntime(address=address, fault=kind, error=str(unknown))
@@ -288,23 +319,25 @@ def _fault_of(why: OSError) -> RuntimeFault:
             return RuntimeFault.NOT_LISTENING
 
 
-def _facts(client: Client, address: str, instance: str | None, clock: Clock, *, local: bool) -> RuntimeFacts:
+def _facts(client: Client, address: str, instance: str | None, clock: Clock) -> RuntimeFacts:
     before, info, after = clock.now(), client.info(), clock.now()
     engine = identity_in(info)
     root = Path(member(info, "DockerRootDir", of=str))
+    cgroup = cgroup_version(info, is_local=client.is_local)
     return RuntimeFacts(
         address=address,
         id=engine.id,
         version=member(info, "ServerVersion", of=str),
         api=client.api_version,
-        cgroup=str(member(info, of=dict).get("CgroupVersion", "1")),
+        cgroup=cgroup,
         live_restore=member(info, "LiveRestoreEnabled", of=object) is True,
         is_podman=client.is_podman,
+        is_rootless=is_rootless(info),
         default_runtime=default_runtime(info),
         runtimes=runtimes_of(info),
-        missing_limits=tuple(what for name, what in RESOURCE_LIMITS.items() if member(info, name, of=object) is False),
+        missing_limits=missing_limits(info, cgroup),
         data_root=root,
-        disk=_disk_space(root) if local else None,
+        disk=_disk_space(root) if client.is_local else None,
         clock_offset=_clock_offset(engine.time, before, after),
         containers=() if instance is None else _containers(client, instance),
     )

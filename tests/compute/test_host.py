@@ -31,6 +31,8 @@ class Client:
         self._began = began
         self._info = {"InitBinary": "docker-init", "SystemTime": NOW.isoformat(), "LiveRestoreEnabled": False} | info
 
+    is_local = True
+
     def inspect_network(self, name):
         if self._began is None:
             raise api_error(404, f"network {name} not found", NotFound)
@@ -51,11 +53,70 @@ class Client:
 V1_INFO = {"CgroupDriver": "cgroupfs", "CgroupVersion": "1", "KernelMemory": True, "OomKillDisable": True}
 #: Not recorded: the members of version 2 by the documentation of Docker's API 1.41, and its warnings left out.
 V2_INFO = {"CgroupDriver": "systemd", "CgroupVersion": "2", "KernelMemory": False, "OomKillDisable": False}
+#: As before version 20.10 of Docker: without CgroupVersion.
+OLD_INFO = {"CgroupDriver": "cgroupfs", "KernelMemory": True, "OomKillDisable": True}
+#: Recorded from Podman 5.4.2 on a machine with cgroups of version 1, as root and rootless. Podman 4.3.1 replies so too.
+PODMAN_INFO = {
+    "CgroupDriver": "cgroupfs",
+    "CgroupVersion": "1",
+    "MemoryLimit": True,
+    "SwapLimit": True,
+    "PidsLimit": True,
+    "SecurityOptions": ["name=seccomp,profile=default"],
+    "Rootless": False,
+}
+ROOTLESS_PODMAN_INFO = PODMAN_INFO | {
+    "SecurityOptions": ["name=seccomp,profile=default", "name=rootless"],
+    "Rootless": True,
+}
+#: Recorded from Docker 26.1.5, rootless, on the same machine.
+ROOTLESS_DOCKER_INFO = {
+    "CgroupDriver": "none",
+    "CgroupVersion": "1",
+    "MemoryLimit": False,
+    "SwapLimit": False,
+    "PidsLimit": False,
+    "SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"],
+}
 
 
-@pytest.mark.parametrize(("info", "is_supported"), [(V1_INFO, True), (V2_INFO, False), ({}, True)])
+@pytest.mark.parametrize(("info", "is_supported"), [(V1_INFO, True), (V2_INFO, False)])
 def test_swappiness_is_supported_except_by_cgroups_of_version_2(info, is_supported):
     assert host.supports_swappiness(Client(**info)) is is_supported
+
+
+@pytest.mark.parametrize(
+    ("info", "is_local", "has_unified_cgroups", "version"),
+    [
+        (OLD_INFO, True, True, "2"),
+        (OLD_INFO, True, False, "1"),
+        (OLD_INFO, False, True, None),
+        (PODMAN_INFO, True, True, "1"),
+        (V2_INFO, True, False, "2"),
+    ],
+)
+def test_the_version_of_cgroups_is_that_of_the_machine_if_the_engine_does_not_report_it(
+    tmp_path, info, is_local, has_unified_cgroups, version
+):
+    controllers = tmp_path / "cgroup.controllers"
+    if has_unified_cgroups:
+        controllers.write_text("cpuset cpu io memory pids\n")
+
+    assert host.cgroup_version(info, is_local=is_local, controllers=controllers) == version
+
+
+@pytest.mark.parametrize(
+    ("info", "is_rootless", "missing"),
+    [
+        (PODMAN_INFO, False, ()),
+        (ROOTLESS_PODMAN_INFO, True, ("memory", "swap", "the number of processes")),
+        (ROOTLESS_DOCKER_INFO, True, ("memory", "swap", "the number of processes")),
+        (ROOTLESS_PODMAN_INFO | {"CgroupVersion": "2"}, True, ()),
+    ],
+)
+def test_a_rootless_engine_has_no_limits_with_cgroups_of_version_1(info, is_rootless, missing):
+    assert host.is_rootless(info) is is_rootless
+    assert host.missing_limits(info, host.cgroup_version(info, is_local=True)) == missing
 
 
 def made(at):

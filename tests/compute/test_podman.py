@@ -9,7 +9,7 @@ import pytest
 from docker.errors import APIError
 from msgspec.structs import replace
 
-from batchq.compute.docker import host
+from batchq.compute.docker import container_requests, host
 from batchq.compute.docker import network_objects as objects
 from batchq.compute.docker.admission import check_launch
 from batchq.compute.docker.client import ClientFactory
@@ -340,7 +340,7 @@ def test_a_running_container_is_killed_before_podman_removes_it(tmp_path, versio
 def test_after_a_kill_that_times_out_the_container_is_inspected(tmp_path, status, error, sent):
     tag = new_tag()
     script = {
-        f"GET /containers/{container_name(INSTANCE, tag)}/json": [(200, inspected(tag, status))],
+        f"GET /containers/{container_name(INSTANCE, tag)}/json": [(200, inspected(tag, "running"))],
         f"GET /containers/{ID}/json": [(200, inspected(tag, status))],
         f"POST /containers/{ID}/kill": [KILL_TIMED_OUT],
         f"POST /containers/{ID}/unpause": [NO_CONTENT],
@@ -350,6 +350,32 @@ def test_after_a_kill_that_times_out_the_container_is_inspected(tmp_path, status
         containers_of(INSTANCE).kill(client, tag)
 
     assert [change.partition("?")[0].rpartition("/")[2] for change in changes(requests)] == sent
+
+
+@pytest.mark.parametrize("status", ["created", "exited"])
+def test_a_container_that_does_not_run_is_not_killed_although_podman_4_would_report_success(tmp_path, status):
+    tag = new_tag()
+    script = {
+        f"GET /containers/{container_name(INSTANCE, tag)}/json": [(200, inspected(tag, status))],
+        f"POST /containers/{ID}/kill": [NO_CONTENT],
+    }
+
+    with podman(tmp_path, script) as (client, requests), pytest.raises(ContainerGone):
+        containers_of(INSTANCE).kill(client, tag)
+
+    assert changes(requests) == []
+
+
+def test_a_limit_that_the_engine_discards_is_logged_once(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(container_requests, "_logged_warnings", set())
+    text = "Your kernel does not support memory limit capabilities. Limitation discarded."
+    script = {"POST /containers/create": [(201, {"Id": ID, "Warnings": [text]})]}
+
+    with podman(tmp_path, script, VERSION) as (client, _):
+        for name in ("one", "two"):
+            assert container_requests.send_create(client, {"Image": "image"}, name=name, platform=None) == ID
+
+    assert caplog.messages == [f"container one: the engine warns: {text}"]
 
 
 def test_a_record_without_storage_of_an_own_container_is_removed(tmp_path, caplog):
@@ -495,7 +521,7 @@ def absent(address):
         (PODMAN(version="5.4.2"), "Podman 5.4.2 responds", "live-restore"),
         (PODMAN(version="4.3.1"), "Podman 4.3.1 is older than 5.0", "daemon.json"),
         (PODMAN(version="5.4.2", api="1.40"), "Install Podman 5.0", "Docker 20.10"),
-        (PODMAN(version="5.4.2", default_runtime="runc"), "containers.conf", "daemon.json"),
+        (PODMAN(version="5.4.2", default_runtime="runc"), "/etc/containers/containers.conf", "daemon.json"),
         (engine_facts(default_runtime="runc"), "apt-get install crun", "Podman"),
         (RUNC(), "--container-runtime crun", "apt-get"),
         (engine_facts(default_runtime="crun"), "Docker 24.0.7 responds", "--container-runtime"),
@@ -504,6 +530,12 @@ def absent(address):
         (absent("unix:///run/podman/podman.sock"), "systemctl start podman.socket", "start docker"),
         (absent("unix:///run/user/1000/podman/podman.sock"), "systemctl --user start podman.socket", "start docker"),
         (absent("unix:///run/docker.sock"), "systemctl start docker", "podman"),
+        (absent("unix:///run/user/1000/docker.sock"), "systemctl --user start docker", "podman"),
+        (PODMAN(version="5.4.2", is_rootless=True), "Podman is rootless", "cannot limit"),
+        (PODMAN(version="5.4.2", is_rootless=True, missing_limits=("memory",)), "Delegate=cpu cpuset", "kernel's"),
+        (engine_facts(is_rootless=True, live_restore=False), "~/.config/docker/daemon.json", "/etc/docker"),
+        (engine_facts(missing_limits=("memory",)), "these cgroup controllers on the kernel's command line", "rootless"),
+        (engine_facts(cgroup=None), "API 1.43", "cgroup"),
     ],
 )
 def test_the_doctor_names_the_engine_and_advises_accordingly(facts_of_engine, advised, not_advised):

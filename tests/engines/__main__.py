@@ -4,9 +4,12 @@
     python -m tests.engines --only podman-4,docker-26
     python -m tests.engines --only podman-4 --demo-only
     python -m tests.engines --only docker-29 --all   # each test marked `docker`: half an hour
+    python -m tests.engines --only docker-29 --short # the demo and the contract of the runtime: a minute
+    python -m tests.engines --only docker-29 --install
 
-Each engine runs in namespaces of its own (`engine.py`); debootstrap installs it below /opt/engines at the first run. An
-engine that cannot be built or started is reported in its row. The exit status is 1 if any row has a failure.
+Each engine runs in namespaces of its own (`engine.py`), and is installed below /opt/engines at the first run.
+`--install` does only that: it fails if the mirror of Debian does not answer, or if this user cannot make namespaces. An
+engine that cannot be installed or started is reported in its row. The exit status is 1 if any row has a failure.
 """
 
 import argparse
@@ -17,19 +20,22 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 
-from tests.engines.differences import ON_ANOTHER_ROOT, ON_PODMAN
+from tests.engines.differences import ON_ANOTHER_ROOT, ON_PODMAN, ON_PODMAN_4, ROOTLESS
 from tests.engines.engine import EngineBuild, RunningEngine, started
 from tests.support.docker_api import docker_api
 
 ROOT = Path(__file__).parents[2]
+MAKE_IMAGES = str(ROOT / ".ci" / "docker_api.py")
 ON_EACH_ENGINE = (
     "tests/contracts",
     *(f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")),
 )
+OF_THE_RUNTIME = tuple(f"tests/contracts/test_{name}.py" for name in ("runtime", "runtime_parts", "exec"))
 #: Tests that download, or open a browser: they prove nothing about the engine.
 MARKED = "docker and not clients and not browser"
 IGNORED = tuple(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs"))
@@ -39,9 +45,11 @@ BUILDS = (
     EngineBuild(name="podman-4", kind="podman"),
     EngineBuild(name="podman-5", kind="podman", suite="trixie"),
     EngineBuild(name="podman-sid", kind="podman", suite="sid"),
+    EngineBuild(name="podman-5-rootless", kind="podman", suite="trixie", is_rootless=True),
     EngineBuild(name="docker-20", kind="docker"),
     EngineBuild(name="docker-26", kind="docker", suite="trixie"),
     EngineBuild(name="docker-26-crun", kind="docker", suite="trixie", flags=CRUN),
+    EngineBuild(name="docker-26-rootless", kind="docker", suite="trixie", is_rootless=True),
     EngineBuild(name="docker-28", kind="docker", suite="sid"),
     # As Docker 29: the containerd image store, and a higher minimum of the API version.
     EngineBuild(
@@ -72,11 +80,12 @@ class Row(Struct, kw_only=True):
 
 def main() -> int:
     arguments = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that a running engine is stopped
+    signal.signal(signal.SIGTERM, end)
     chosen = [build for build in BUILDS if build.name in arguments.only]
+    if arguments.install:
+        return install(chosen)
     subprocess.run([ROOT / ".ci" / "tools"], check=True, stdout=sys.stderr)  # the engines' namespaces reach no mirror
-    paths = () if arguments.demo_only else ("tests",) if arguments.all else ON_EACH_ENGINE
-    rows = [examine(engine, paths, workers=arguments.workers) for engine in chosen]
+    rows = [examine(engine, arguments.paths, workers=arguments.workers) for engine in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
         print(row)
@@ -85,14 +94,24 @@ def main() -> int:
     return int(any(row.failures for row in rows))
 
 
+def end(*_: object) -> None:
+    """Exit, so that a running engine is stopped. `timeout` sends the signal twice; the stop is not interrupted."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(1)
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.engines", description=__doc__)
     names = [build.name for build in BUILDS]
     parser.add_argument(
         "--only", type=lambda text: text.split(",") if text else DEFAULT, default=DEFAULT, help=f"of {', '.join(names)}"
     )
-    parser.add_argument("--demo-only", action="store_true", help="run the demo without the tests")
-    parser.add_argument("--all", action="store_true", help="run each test marked `docker`")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--install", action="store_true", help="install the engines, and do not start them")
+    add_paths = partial(choice.add_argument, action="store_const", dest="paths", default=ON_EACH_ENGINE)
+    add_paths("--demo-only", const=(), help="run the demo without the tests")
+    add_paths("--short", const=OF_THE_RUNTIME, help="run the demo and the contract of the runtime")
+    add_paths("--all", const=("tests", *IGNORED), help="run each test marked `docker`")
     parser.add_argument("--workers", default="2", help="processes of pytest (2)")
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(names)
@@ -101,8 +120,22 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
+def install(builds: Sequence[EngineBuild]) -> int:
+    """Install the engines; the exit status. The namespaces of an engine are tried before."""
+    try:
+        subprocess.run(["unshare", "--mount", "--net", "--propagation", "private", "true"], check=True)
+        for build in builds:
+            began = time.monotonic()
+            build.install()
+            print(f"{build.name} is installed ({time.monotonic() - began:.0f} s)", flush=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f"not installed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def examine(build: EngineBuild, paths: Sequence[str], *, workers: str) -> Row:
-    """Build and start the engine, run the demo and the tests below `paths` on it, and stop it."""
+    """Install and start the engine, run the demo and the tests below `paths` on it, and stop it."""
     row, began = Row(name=build.name, failures=[]), time.monotonic()
     print(f"== {build.name}", flush=True)
     try:
@@ -128,13 +161,17 @@ def describe(engine: RunningEngine) -> str:
 
 
 def make_images(engine: RunningEngine) -> None:
-    """Make the test images. The command needs Debian's mirror, which the engine's network does not reach."""
-    subprocess.run([".ci/engine"], env=engine.environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    """Make the test images, around the static busybox that was installed with the engine."""
+    busybox = engine.build.root / "usr" / "bin" / "busybox"
+    command = (
+        [".ci/engine"] if engine.build.suite is None else [sys.executable, MAKE_IMAGES, "make-images", str(busybox)]
+    )
+    subprocess.run(command, env=engine.environment, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
 def run(engine: RunningEngine, *words: str) -> str:
     """The output of a command in the engine's network namespace. Raises CalledProcessError and OSError."""
-    command = engine.command("timeout", str(TEST_TIMEOUT), *words)
+    command = engine.command("timeout", "--foreground", str(TEST_TIMEOUT), *words)
     done = subprocess.run(command, env=engine.environment, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
@@ -151,19 +188,7 @@ def run_demo(engine: RunningEngine, failures: list[str]) -> str:
 def run_tests(engine: RunningEngine, paths: Sequence[str], failures: list[str], *, workers: str) -> str:
     """Run the tests, without those that the engine cannot pass, and return the summary."""
     flags = [f"--deselect={name}" for name in left_out(engine.build)]
-    command = [
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        workers,
-        "--dist",
-        "worksteal",
-        "-m",
-        "docker and not clients",
-        *flags,
-        *paths,
-    ]
+    command = ["-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", "-m", MARKED, *flags, *paths]
     try:
         output = run(engine, sys.executable, *command)
     except subprocess.CalledProcessError as error:
@@ -179,7 +204,14 @@ def run_tests(engine: RunningEngine, paths: Sequence[str], failures: list[str], 
 
 
 def left_out(build: EngineBuild) -> tuple[str, ...]:
-    return (*ON_ANOTHER_ROOT, *(ON_PODMAN if build.kind == "podman" else ()))
+    """The tests that the engine cannot pass."""
+    groups = (
+        (ON_ANOTHER_ROOT, True),
+        (ON_PODMAN, build.kind == "podman"),
+        (ON_PODMAN_4, build.name == "podman-4"),
+        (ROOTLESS, build.is_rootless),
+    )
+    return tuple(name for names, applies in groups if applies for name in names)
 
 
 if __name__ == "__main__":

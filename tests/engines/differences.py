@@ -33,6 +33,11 @@ ON_ANOTHER_ROOT: Mapping[str, str] = {
     f"{_SERVICE}job_policy.py::test_jobs_queued_under_an_older_policy": BY_NAME,
     f"{_SERVICE}run_from_the_shell.py::test_a_missing_host_path_fails_the_job": BY_NAME,
 }
+#: Rootless engines on a machine with cgroup v1, and in namespaces without delegated controllers.
+ROOTLESS: Mapping[str, str] = {f"{_CONTRACT}test_lack_of_memory_is_reported": "a rootless engine has no limits there"}
+ON_PODMAN_4: Mapping[str, str] = {
+    f"{_CONTRACT}test_lack_of_memory_is_reported": "Podman 4.3 does not report that a container lacked memory",
+}
 ON_PODMAN: Mapping[str, str] = {
     f"{_FAILED_START}[absolute]": WORDS,
     f"{_FAILED_START}[user]": WORDS,

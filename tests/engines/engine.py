@@ -1,4 +1,4 @@
-"""A container engine for tests: built by debootstrap, started in namespaces of its own, and stopped at the end.
+"""A container engine for tests: installed from Debian, started in namespaces of its own, and stopped at the end.
 
 The engine shares nothing with the machine's engine: mounts, network, iptables and containerd are separate. Root is
 required. Commands run in the engine's network namespace, so that addresses of containers and registries are valid.
@@ -9,9 +9,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,6 +27,7 @@ PACKAGES = {
     "docker": ("docker.io", "docker-cli"),
     "podman": ("podman", "netavark", "aardvark-dns", "conmon", "catatonit", "nftables"),
 }
+ROOTLESS_PACKAGES = ("uidmap", "slirp4netns", "passt", "rootlesskit", "iproute2", "procps")
 
 CONTAINERS_CONF = """\
 [containers]
@@ -47,25 +48,40 @@ driver = "overlay"
 graphroot = "{state}/data"
 runroot = "/run/containers/storage"
 """
+ROOTLESS_CONTAINERS_CONF = """\
+[containers]
+log_driver = "k8s-file"
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+ROOTLESS_STORAGE_CONF = """\
+[storage]
+driver = "overlay"
+rootless_storage_path = "{state}/data"
+"""
 POLICY = '{"default": [{"type": "insecureAcceptAnything"}]}'
 # Podman 4 sets limits of a million files and processes, for which root needs CAP_SYS_RESOURCE; a container may lack it.
-# The name of the program begins the errors of a start, as it does for the real crun.
+# They are in the configuration of a container, and in the file of each further process. The name of the program begins
+# the errors of a start, as it does for the real crun.
 RUNTIME = """\
 #!/bin/sh
-next=
+option=
 for argument; do
-    [ "$next" ] && bundle=$argument
-    next=
-    case $argument in --bundle | -b) next=1 ;; esac
+    case $option in
+    --bundle | -b) file=$argument/config.json ;;
+    --process | -p) file=$argument ;;
+    esac
+    option=$argument
 done
-[ -n "${bundle-}" ] && [ -f "$bundle/config.json" ] &&
-    sed -i -E 's/\\{"type":"RLIMIT_[A-Z]+","hard":[0-9]{7,},"soft":[0-9]{7,}\\},?//g' "$bundle/config.json"
+[ -f "${file-}" ] &&
+    sed -i -E 's/\\{"type":"RLIMIT_[A-Z]+","hard":[0-9]{7,},"soft":[0-9]{7,}\\},?//g' "$file"
 exec crun "$@"
 """
 
 
 class EngineBuild(Struct, frozen=True, kw_only=True):
-    """An engine that can be built and started."""
+    """An engine that can be installed and started."""
 
     #: The name of its folder and of its row in the matrix.
     name: str
@@ -73,6 +89,8 @@ class EngineBuild(Struct, frozen=True, kw_only=True):
     kind: str
     #: The release of Debian that has it; None: the packages of this machine.
     suite: str | None = None
+    #: Whether it runs as a user without root. The user and the packages of rootless engines need a `suite`.
+    is_rootless: bool = False
     #: Flags of dockerd or podman.
     flags: tuple[str, ...] = ()
     #: Environment variables of the engine.
@@ -81,27 +99,58 @@ class EngineBuild(Struct, frozen=True, kw_only=True):
     @property
     def root(self) -> Path:
         """The root directory of the installation."""
-        return Path("/") if self.suite is None else ROOTS / f"{self.kind}-{self.suite}"
+        if self.suite is None:
+            return Path("/")
+        return ROOTS / f"{'rootless-' if self.is_rootless else ''}{self.kind}-{self.suite}"
 
     @property
     def program(self) -> str:
         return "dockerd" if self.kind == "docker" else "podman"
 
-    def build(self) -> None:
-        """Install the engine, unless it is installed: by debootstrap, or on this machine. Raises CalledProcessError."""
+    @property
+    def is_installed(self) -> bool:
         search_path = os.pathsep.join(str(self.root / folder) for folder in ("usr/sbin", "usr/bin", "usr/local/bin"))
-        if shutil.which(self.program, path=search_path):
+        return shutil.which(self.program, path=search_path) is not None
+
+    def install(self) -> None:
+        """Install the engine, unless it is installed. Raises CalledProcessError and OSError."""
+        if self.is_installed:
             return
+        packages = (*PACKAGES[self.kind], *COMMON, *(ROOTLESS_PACKAGES if self.is_rootless else ()))
         if self.suite is None:
-            subprocess.run([APT, *PACKAGES[self.kind], *COMMON], check=True)
-            return
-        if not shutil.which("debootstrap"):
-            subprocess.run([APT, "debootstrap"], check=True)
-        self.root.parent.mkdir(parents=True, exist_ok=True)
-        packages = ",".join((*PACKAGES[self.kind], *COMMON))
-        command = ["debootstrap", "--variant=minbase", f"--include={packages}", self.suite, str(self.root)]
-        mirror = debian_mirror()
-        subprocess.run([*command, *([mirror] if mirror else [])], check=True, stdout=sys.stderr)
+            subprocess.run([APT, *packages], check=True)
+        else:
+            extract_debian(self.suite, packages, self.root)
+
+
+def extract_debian(suite: str, packages: Sequence[str], root: Path) -> None:
+    """Extract a minimal Debian with these packages at `root`. Raises CalledProcessError and OSError.
+
+    debootstrap downloads the packages. Their scripts, which take most of the time of an installation, do not run: what
+    container engines need of them is done here. `root` exists only if it is complete.
+    """
+    if not shutil.which("debootstrap"):
+        subprocess.run([APT, "debootstrap"], check=True)
+    partial = root.with_name(f"{root.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    command = ["debootstrap", "--variant=minbase", "--download-only", f"--include={','.join(packages)}"]
+    mirror = debian_mirror()
+    subprocess.run(
+        [*command, suite, str(partial), *([mirror] if mirror else [])], check=True, stdout=subprocess.DEVNULL
+    )
+    archives = partial / "var/cache/apt/archives"
+    # base-files comes first: it has the links of / to /usr.
+    for archive in sorted(archives.glob("*.deb"), key=lambda path: (not path.name.startswith("base-files_"), path)):
+        subprocess.run(["dpkg-deb", "--extract", archive, partial], check=True)
+    shutil.rmtree(archives)
+    for name in ("passwd", "group"):
+        shutil.copy(partial / f"usr/share/base-passwd/{name}.master", partial / f"etc/{name}")
+    for name in ("hosts", "resolv.conf"):
+        shutil.copy(f"/etc/{name}", partial / f"etc/{name}")
+    for name in ("iptables", "ip6tables"):
+        (partial / f"usr/sbin/{name}").symlink_to(f"{name}-nft")
+    partial.rename(root)
 
 
 def debian_mirror() -> str | None:
@@ -118,7 +167,8 @@ class RunningEngine:
 
     def __init__(self, build: EngineBuild) -> None:
         self.build = build
-        self.state = FOLDER / build.name
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        self.state = Path(tempfile.mkdtemp(prefix=f"{build.name}-", dir=FOLDER))
         self.socket = self.state / "docker.sock"
         self.url = f"unix://{self.socket}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -127,10 +177,10 @@ class RunningEngine:
 
     def start(self) -> None:
         """Start the engine and wait for its reply. Raises TimeoutError with the end of its log."""
-        self.state.mkdir(parents=True, exist_ok=False)
         if self.build.kind == "podman":
             self._configure_podman()
-        inner = [str(SCRIPT), self.build.kind, str(self.build.root), str(self.state), *self.build.flags]
+        kind = f"{'rootless-' if self.build.is_rootless else ''}{self.build.kind}"
+        inner = [str(SCRIPT), kind, str(self.build.root), str(self.state), *self.build.flags]
         with (self.state / "log").open("wb") as log:
             self._process = subprocess.Popen(
                 ["unshare", "--mount", "--net", "--propagation", "private", *inner],
@@ -144,7 +194,6 @@ class RunningEngine:
         while not self.answers():
             if time.monotonic() > end or self._process.poll() is not None:
                 tail = (self.state / "log").read_text()[-2000:]
-                self.stop()
                 raise TimeoutError(f"{self.build.name} does not answer: {tail}")
             time.sleep(0.2)
         self._namespace = namespace_of(self._process.pid)
@@ -173,8 +222,7 @@ class RunningEngine:
     def stop(self) -> None:
         """End the engine, all containers and all other processes in its mount namespace; remove its folder."""
         process, self._process = self._process, None
-        assert process is not None
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_TIMEOUT)
@@ -192,18 +240,31 @@ class RunningEngine:
         """Kill shims and conmons, which outlive the engine, and the containers below them."""
         if not self._namespace:
             return
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal() or namespace_of(int(entry.name)) != self._namespace:
-                continue
-            for pid in (*children_of(int(entry.name)), int(entry.name)):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        own = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal() and self._owns(entry)]
+        for pid in [child for parent in own for child in children_of(parent)] + own:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _owns(self, process: Path) -> bool:
+        """Whether the process is in the mount namespace of the engine, or was started by this rootless engine.
+
+        A rootless engine makes mount namespaces of its own.
+        """
+        if namespace_of(int(process.name)) == self._namespace:
+            return True
+        try:
+            return f"XDG_RUNTIME_DIR={self.state}/run\0".encode() in (process / "environ").read_bytes()
+        except OSError:
+            return False
 
     def _configure_podman(self) -> None:
         etc = self.state / "etc"
         etc.mkdir()
-        (etc / "containers.conf").write_text(CONTAINERS_CONF.format(state=self.state))
-        (etc / "storage.conf").write_text(STORAGE_CONF.format(state=self.state))
+        configuration, storage = CONTAINERS_CONF, STORAGE_CONF
+        if self.build.is_rootless:  # the other folders are below its home directory, as its user has them
+            configuration, storage = ROOTLESS_CONTAINERS_CONF, ROOTLESS_STORAGE_CONF
+        (etc / "containers.conf").write_text(configuration.format(state=self.state))
+        (etc / "storage.conf").write_text(storage.format(state=self.state))
         (etc / "policy.json").write_text(POLICY)
         (etc / "registries.conf").write_text("")
         runtime = self.state / "crun"
@@ -231,11 +292,11 @@ def children_of(pid: int) -> list[int]:
 
 @contextmanager
 def started(build: EngineBuild) -> Iterator[RunningEngine]:
-    """Build and start the engine; it is stopped at the end."""
-    build.build()
+    """Install and start the engine; it is stopped at the end."""
+    build.install()
     engine = RunningEngine(build)
-    engine.start()
     try:
+        engine.start()
         yield engine
     finally:
         engine.stop()

@@ -32,7 +32,7 @@ MAX_PACKAGE_LINES = {
     "batchq/system": 750,
     "batchq/webhooks": 800,
     "compute": 700,
-    "compute/docker": 5_750,
+    "compute/docker": 5_800,
     "compute/kubernetes": 3_750,
     "compute/simulated": 1_050,
     "tests": 114_000,
