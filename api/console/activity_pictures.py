@@ -138,12 +138,12 @@ class PictureCache:
 
     async def of_environments(
         self, parts: Parts, names: Sequence[EnvironmentName], *, hours: int = DAY_HOURS, caller: Caller
-    ) -> Mapping[str, Pictures]:
+    ) -> Mapping[str, Pictures | None]:
         """The pictures of compute environments; empty for callers who may not see all jobs. Raises StoreFailed.
 
-        An environment without records in the period has none.
+        None: nothing was recorded in the period.
         """
-        now, found = self._clock.now(), dict[str, Pictures]()
+        now, found = self._clock.now(), dict[str, Pictures | None]()
         keys = {str(name): (caller.visibility, "environment", name, hours) for name in names[:MAX_ENVIRONMENTS]}
         for name, key in keys.items():
             known = self._pictures.get(key)
@@ -153,8 +153,9 @@ class PictureCache:
         for name, activity in (
             await parts.overviews.activity.environments(missing, hours=hours, caller=caller)
         ).items():
-            if any(activity.slots()):
-                found[name] = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity))
+            has_records = any(activity.slots())
+            drawn = self._keep(keys[name], now, await asyncio.to_thread(pictures, activity)) if has_records else None
+            found[name] = drawn
         return found
 
     def _keep(self, key: object, now: datetime, drawn: Pictures) -> Pictures:
