@@ -138,7 +138,7 @@ def test_a_port_in_use_is_reported_in_one_line(tmp_path):
         (["--runtime", "podman"], {}, "podman"),
         ([], {"BATCHQ_STOP_GRACEE": "3"}, "BATCHQ_STOP_GRACEE"),
         (["--volumes", "/ok:relative"], {}, "--volumes: relative is not an absolute path"),
-        ([], {"BATCHQ_VOLUMES": "relative"}, "--volumes: relative is not an absolute path"),
+        ([], {"BATCHQ_VOLUMES": "relative"}, "BATCHQ_VOLUMES: relative is not an absolute path"),
     ],
 )
 def test_an_invalid_setting_is_reported_in_one_line(tmp_path, misused, flags, environment, named):
