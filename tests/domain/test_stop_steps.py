@@ -9,7 +9,7 @@ from batchq.domain import events as on
 from batchq.domain.enums import StopKind, StopProgress
 from batchq.domain.lifecycle import stopping
 from batchq.domain.lifecycle.deadlines import ClockShift, bounded_deadlines, next_wakeup, shifted
-from batchq.domain.lifecycle.escalation import latest_kill
+from batchq.domain.lifecycle.escalation import KILL_AGAIN, latest_kill
 from batchq.domain.stop_values import SignalStep
 from batchq.domain.training import CheckpointRules
 from tests.domain.lives import (
@@ -121,6 +121,15 @@ def test_force_shortens_a_timeout_and_keeps_its_kind():
     assert (job.stop.kind, job.stop.killed_at) == (StopKind.TIMEOUT, NOON)
 
 
+def test_force_kills_at_once_also_when_the_grace_ends_at_the_time_of_the_next_kill():
+    stopping_job = after(running(stop_grace=timedelta(seconds=40)), terminate(), signal_delivered())
+
+    killed, effects = apply_events(stopping_job, force(), now=at(40) - KILL_AGAIN)
+
+    assert signals(effects) == ["KillContainer"]
+    assert killed.stop.killed_at == at(40) - KILL_AGAIN
+
+
 def test_the_latest_end_counts_all_steps():
     job = after(trains(), CHECKPOINT)
 
@@ -223,3 +232,9 @@ def test_a_terminate_changes_no_step_of_a_pause_that_has_come_to_its_kill():
 
     assert part(ended, "") == part(job, "")
     assert effects == ()
+
+
+def test_a_delivery_to_a_node_that_is_not_stopped_yet_changes_nothing():
+    job = after(multi_node_job(checkpoints=USR1), runs("0/app"), runs("1/app"), CHECKPOINT)
+
+    assert after(job, is_signalled("1/app")) is job

@@ -92,10 +92,10 @@ def begun(container: AttemptContainer, now: datetime) -> AttemptContainer:
 def delivered(container: AttemptContainer, step: int, now: datetime) -> AttemptContainer:
     """Store that the signal of the step with index `step` was delivered at `now`: the wait of the step starts.
 
-    No change if another step is under way, or for a second delivery.
+    No change if another step is under way, for a second delivery, or while the container has steps and no stop order.
     """
     found = unsent(container)
-    if found is None or step != container.step:
+    if found is None or step != container.step or not container.stop_ordered:
         return container
     waiting = replace(container, next_step_at=now + found.wait)
     if found.until_checkpoint:
@@ -156,7 +156,7 @@ def next_effect(
         known = before is not None and unsent(before) is not None and before.step == after.step
         return None if known else do.StopContainer(tag=tag, step=after.step, signal=step.signal)
     is_killed = under_way(after) is None and after.next_step_at is not None
-    if is_killed and (before is None or before.next_step_at != after.next_step_at):
+    if is_killed and (before is None or before.killed_at is None or before.next_step_at != after.next_step_at):
         return do.KillContainer(tag=tag)
     return None
 

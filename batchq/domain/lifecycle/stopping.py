@@ -240,7 +240,10 @@ def record_progress(job: Job, before: tuple[AttemptContainer, ...], now: datetim
     pairs = [(old, new) for old, new in zip(before, job.attempt.containers, strict=True) if old is not new]
     requested = any(old.checkpoint_requested_at != new.checkpoint_requested_at for old, new in pairs)
     signalled = any(old.signalled_at != new.signalled_at for old, new in pairs)
-    killed = any(new.killed_at is not None and old.next_step_at != new.next_step_at for old, new in pairs)
+    killed = any(
+        new.killed_at is not None and (old.killed_at is None or old.next_step_at != new.next_step_at)
+        for old, new in pairs
+    )
     return with_changed_order(
         job,
         lambda order: replace(
