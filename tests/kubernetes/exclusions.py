@@ -12,6 +12,7 @@ NO_PULL = "The node pulls the image during the start, so there is no call of bat
 NO_FAILURE_FILE = "A training job of SageMaker is refused, because its failure file cannot be read from a pod."
 ENFORCED_CPU = "The CPU of a node is a limit for the requests of its pods, and no weight."
 NOT_MEASURED = "What a pod used is not measured."
+MANY_SECONDS = "The model runs in real time, and these tests count many seconds."
 SIMULATED_PROGRAM = "The containers of the model play scripts, and this test runs another program."
 
 #: On the model and on a cluster.
@@ -45,6 +46,9 @@ ON_KUBERNETES = {
     "test_use::test_a_saved_sample_survives_a_crash_and_an_end_without_a_server": NOT_MEASURED,
 }
 ON_MODEL = {
+    "test_budgets": MANY_SECONDS,
+    "test_costs": MANY_SECONDS,
+    "test_unobserved_time": MANY_SECONDS,
     "test_training_jobs::test_the_hyperparameters_are_a_file_of_the_container": SIMULATED_PROGRAM,
     "test_training_jobs::test_a_program_without_a_signal_handler_ends_with_the_stop_signal": SIMULATED_PROGRAM,
 }
