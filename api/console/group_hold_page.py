@@ -1,8 +1,8 @@
 """The pages that hold the waiting jobs of a group and release its held ones: a preview with the number, and the order.
 
-The API holds one job at a time, so an order is one order a job, each with its audit record. It concerns the jobs that
-wait, or are held, when it is applied, and that were submitted before the preview. One that has started since is left
-alone.
+The API holds one job at a time, so an order for a group is one order for each job, each with its audit record. The
+order is for jobs that wait, or are held, when the order is applied, and that were submitted before the preview. Jobs
+that have started since then are left alone.
 """
 
 import asyncio

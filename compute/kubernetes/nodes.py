@@ -171,7 +171,7 @@ class ClusterNodes:
         return self._present[name].uid
 
     async def may_have_left(self, name: str, uid: str | None) -> bool:
-        """Whether the watch shows no node with this name, one with another uid, or one that is out of service.
+        """Whether the watch shows no node with this name, a node with another uid, or a node that is out of service.
 
         `uid`: None if it is not known. Raises RuntimeUnknown.
         """

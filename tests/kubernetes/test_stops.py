@@ -211,7 +211,7 @@ def pair(tag):
         part_of(tag, f"0/{name}", share_pids=True, resources=SMALL, command=("sh", "-c", waiting(handler)))
         for name, handler in (("polite", POLITE), ("deaf", DEAF))
     )
-    # The first one that is created makes the pod, and so also the other container.
+    # The first container that is created makes the pod, and so also the other container.
     return (
         replace(polite, beside=(TaskContainer(name="deaf", spec=deaf.spec),)),
         replace(deaf, beside=(TaskContainer(name="polite", spec=polite.spec),)),
