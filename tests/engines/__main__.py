@@ -4,6 +4,7 @@
     python -m tests.engines --only podman-4,docker-26
     python -m tests.engines --only podman-4 --demo-only
     python -m tests.engines --only docker-29 --all   # each test marked `docker`: half an hour
+    python -m tests.engines --only docker-29 --clients # the demo and the tests with other clients
     python -m tests.engines --only docker-29 --short # the demo and the contract of the runtime: a minute
     python -m tests.engines --only docker-29 --install
 
@@ -31,14 +32,17 @@ from tests.support.docker_api import docker_api
 
 ROOT = Path(__file__).parents[2]
 MAKE_IMAGES = str(ROOT / ".ci" / "docker_api.py")
+#: Tests that download, or open a browser: they prove nothing about the engine.
+MARKED = ("-m", "docker and not clients and not browser")
+#: Arguments of pytest.
 ON_EACH_ENGINE = (
+    *MARKED,
     "tests/contracts",
     *(f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")),
 )
-OF_THE_RUNTIME = tuple(f"tests/contracts/test_{name}.py" for name in ("runtime", "runtime_parts", "exec"))
-#: Tests that download, or open a browser: they prove nothing about the engine.
-MARKED = "docker and not clients and not browser"
-IGNORED = tuple(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs"))
+OF_THE_RUNTIME = (*MARKED, *(f"tests/contracts/test_{name}.py" for name in ("runtime", "runtime_parts", "exec")))
+OF_DOCKER = (*MARKED, "tests", *(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs")))
+OF_CLIENTS = ("-m", "clients", "tests/clients")
 TEST_TIMEOUT = 45 * 60.0  # seconds for the tests on one engine
 CRUN = ("--add-runtime", "crun=/usr/bin/crun", "--default-runtime", "crun")
 BUILDS = (
@@ -85,7 +89,9 @@ def main() -> int:
     if arguments.install:
         return install(chosen)
     subprocess.run([ROOT / ".ci" / "tools"], check=True, stdout=sys.stderr)  # the engines' namespaces reach no mirror
-    rows = [examine(engine, arguments.paths, workers=arguments.workers) for engine in chosen]
+    if arguments.tests is OF_CLIENTS:
+        subprocess.run([ROOT / ".ci" / "clients"], check=True, stdout=sys.stderr)
+    rows = [examine(engine, arguments.tests, workers=arguments.workers) for engine in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
         print(row)
@@ -108,10 +114,11 @@ def parse_arguments() -> argparse.Namespace:
     )
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--install", action="store_true", help="install the engines, and do not start them")
-    add_paths = partial(choice.add_argument, action="store_const", dest="paths", default=ON_EACH_ENGINE)
-    add_paths("--demo-only", const=(), help="run the demo without the tests")
-    add_paths("--short", const=OF_THE_RUNTIME, help="run the demo and the contract of the runtime")
-    add_paths("--all", const=("tests", *IGNORED), help="run each test marked `docker`")
+    add_choice = partial(choice.add_argument, action="store_const", dest="tests", default=ON_EACH_ENGINE)
+    add_choice("--demo-only", const=(), help="run the demo without the tests")
+    add_choice("--short", const=OF_THE_RUNTIME, help="run the demo and the contract of the runtime")
+    add_choice("--all", const=OF_DOCKER, help="run each test marked `docker`")
+    add_choice("--clients", const=OF_CLIENTS, help="run the demo and the tests with other clients")
     parser.add_argument("--workers", default="2", help="processes of pytest (2)")
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(names)
@@ -134,8 +141,8 @@ def install(builds: Sequence[EngineBuild]) -> int:
     return 0
 
 
-def examine(build: EngineBuild, paths: Sequence[str], *, workers: str) -> Row:
-    """Install and start the engine, run the demo and the tests below `paths` on it, and stop it."""
+def examine(build: EngineBuild, tests: Sequence[str], *, workers: str) -> Row:
+    """Install and start the engine, run the demo and the tests on it, and stop it."""
     row, began = Row(name=build.name, failures=[]), time.monotonic()
     print(f"== {build.name}", flush=True)
     try:
@@ -143,8 +150,8 @@ def examine(build: EngineBuild, paths: Sequence[str], *, workers: str) -> Row:
             row.engine = describe(engine)
             make_images(engine)
             row.demo = run_demo(engine, row.failures)
-            if paths:
-                row.tests = run_tests(engine, paths, row.failures, workers=workers)
+            if tests:
+                row.tests = run_tests(engine, tests, row.failures, workers=workers)
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
         row.engine = row.engine or "not started"
         row.failures.append(f"{build.name}: {error}")
@@ -185,10 +192,10 @@ def run_demo(engine: RunningEngine, failures: list[str]) -> str:
     return output.splitlines()[-1]
 
 
-def run_tests(engine: RunningEngine, paths: Sequence[str], failures: list[str], *, workers: str) -> str:
+def run_tests(engine: RunningEngine, tests: Sequence[str], failures: list[str], *, workers: str) -> str:
     """Run the tests, without those that the engine cannot pass, and return the summary."""
     flags = [f"--deselect={name}" for name in left_out(engine.build)]
-    command = ["-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", "-m", MARKED, *flags, *paths]
+    command = ["-m", "pytest", "-q", "-n", workers, "--dist", "worksteal", *flags, *tests]
     try:
         output = run(engine, sys.executable, *command)
     except subprocess.CalledProcessError as error:
