@@ -41,7 +41,7 @@ ON_EACH_ENGINE = (
     *(f"tests/compute/test_docker{name}.py" for name in ("", "_parts", "_networks", "_labels", "_mounts", "_pull")),
 )
 OF_THE_RUNTIME = (*MARKED, *(f"tests/contracts/test_{name}.py" for name in ("runtime", "runtime_parts", "exec")))
-OF_DOCKER = (*MARKED, "tests", *(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs")))
+OF_DOCKER = (*MARKED, "tests", *(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs", "kubernetes")))
 OF_CLIENTS = ("-m", "clients", "tests/clients")
 TEST_TIMEOUT = 45 * 60.0  # seconds for the tests on one engine
 CRUN = ("--add-runtime", "crun=/usr/bin/crun", "--default-runtime", "crun")
