@@ -5,10 +5,13 @@ when the description is generated. botocore is not a dependency of the server: d
 Members of the other two have the `#:` comments above the fields of their shapes as descriptions.
 """
 
+import ast
 import inspect
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -191,7 +194,7 @@ def texts_of(shape: type) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for base in reversed(shape.__mro__):
         if base not in {Struct, BaseModel} and issubclass(base, Struct | BaseModel):
-            found |= _own_texts(base)
+            found |= _module_texts(base.__module__).get(base.__qualname__, {})
     return found
 
 
@@ -206,9 +209,22 @@ def struct_texts(shapes: Iterable[type[Struct]]) -> Mapping[str, Mapping[str, st
     return found
 
 
-def _own_texts(shape: type) -> Iterator[tuple[str, str]]:
+@cache
+def _module_texts(module: str) -> Mapping[str, Mapping[str, str]]:
+    """The texts of the fields of each class of a module, by the name of the class.
+
+    `inspect.getsource(cls)` would parse the whole module again for each class.
+    """
+    source = inspect.getsource(sys.modules[module])
+    lines = source.splitlines()
+    classes = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+    return {node.name: dict(_texts_in(lines[node.lineno - 1 : node.end_lineno])) for node in classes}
+
+
+def _texts_in(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The name of each field that has a comment, and the text, in the lines of a class."""
     comment: list[str] = []
-    for line in inspect.getsource(shape).splitlines():
+    for line in lines:
         if text := _COMMENT.fullmatch(line):
             comment.append(text[1])
             continue

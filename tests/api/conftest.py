@@ -280,12 +280,11 @@ async def described(boto):
 
 
 @pytest.fixture
-async def registered(http, server):
+async def registered(accepted, server):
     """Register a definition, and return the stored one."""
 
     async def registered(members):
-        status, _, answer = await http.post("RegisterJobDefinition", members)
-        assert status == 200, answer
+        answer = await accepted("RegisterJobDefinition", members)
         return await server.catalog.definitions.find(answer["jobDefinitionName"], None, caller=ADMIN)
 
     return registered

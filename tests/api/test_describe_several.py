@@ -242,10 +242,7 @@ async def test_a_task_has_the_log_stream_and_the_outcome_of_each_container(sever
     (attempt,) = job["attempts"]
     assert [
         (container["name"], container["exitCode"], container.get("reason")) for container in task["containers"]
-    ] == [
-        ("side", 143, None),
-        ("work", 3, "why"),
-    ]
+    ] == [("side", 143, None), ("work", 3, "why")]
     assert (attempt["container"]["exitCode"], attempt["startedAt"], attempt["stoppedAt"]) == (3, MS, MS + 90000)
     assert attempt["container"]["logStreamName"] == stream(job_id, "0/work", "duo")
     (ended_task,) = attempt["taskProperties"]

@@ -65,11 +65,7 @@ def operation(method, path, *, target=""):
 
 
 def dialects():
-    profiles = {
-        AWS: None,
-        MODELARTS: lambda _: modelarts.PROFILE,
-        TRAINING: lambda _: training.profile(lambda: NOON),
-    }
+    profiles = {AWS: None, MODELARTS: lambda _: modelarts.PROFILE, TRAINING: lambda _: training.profile(lambda: NOON)}
     for path, profile in profiles.items():
         yield dialect_of(OperationTable([operation("POST", path), operation("GET", path)]), profile=profile)(None)
     target = operation("POST", "/", target=f"{sagemaker.TARGET_PREFIX}CreateTrainingJob")

@@ -30,11 +30,7 @@ def volumes(*sources, **mount):
 
 
 async def test_a_pod_is_another_spelling_of_container_properties(registered):
-    requirements = [
-        {"type": "VCPU", "value": "1.5"},
-        {"type": "MEMORY", "value": "512"},
-        {"type": "GPU", "value": "2"},
-    ]
+    requirements = [{"type": "VCPU", "value": "1.5"}, {"type": "MEMORY", "value": "512"}, {"type": "GPU", "value": "2"}]
     container = {
         "image": "batchq-test:latest",
         "command": ["echo", "Ref::word"],
@@ -48,10 +44,7 @@ async def test_a_pod_is_another_spelling_of_container_properties(registered):
         "user": "1000",
         "privileged": True,
         "readonlyRootFilesystem": True,
-        "linuxParameters": {
-            "initProcessEnabled": True,
-            "tmpfs": [{"containerPath": "/fast", "size": 1024}],
-        },
+        "linuxParameters": {"initProcessEnabled": True, "tmpfs": [{"containerPath": "/fast", "size": 1024}]},
     }
     named = [
         {"name": "data", "hostPath": {"path": "/data"}},
@@ -187,15 +180,13 @@ def override(**members):
 
 
 @pytest.fixture
-async def described(server, http, registered, default_queue):
+async def described(http, accepted, registered, default_queue):
     """Submit a job of a pod, and return its id and a function that describes it."""
     await registered(pod({"name": "main", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}))
 
     async def described(**members):
         request = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "pod"} | members
-        status, _, answer = await http.post("SubmitJob", request)
-        assert status == 200, answer
-        job_id = answer["jobId"]
+        job_id = (await accepted("SubmitJob", request))["jobId"]
 
         async def describe():
             _, _, answer = await http.post("DescribeJobs", {"jobs": [job_id]})

@@ -24,13 +24,8 @@ def group(name="fit", sequence=1, owner=ADMIN.owner, **members):
 
 
 @pytest.fixture
-async def groups(http):
-    async def groups(**members):
-        status, _, answer = await http.post("batchq/ListGroups", members)
-        assert status == 200, answer
-        return answer
-
-    return groups
+def groups(accepted):
+    return lambda **members: accepted("batchq/ListGroups", members)
 
 
 async def test_a_group_is_listed_with_the_counts_of_its_jobs(server, groups):

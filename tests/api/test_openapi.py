@@ -1,13 +1,15 @@
 """/openapi.json describes every route and every shape of this server, and no others."""
 
+import ast
 import json
 
 import pytest
 import schemathesis
 
 from batchq.api.batch import routes as batch
+from batchq.api.batch.additions import AttemptAdditions, DefinitionAdditions, JobDetailAdditions
 from batchq.api.logs import routes as logs
-from batchq.api.operations.schemas import MODELS
+from batchq.api.operations.schemas import MODELS, texts_of
 from tests.api.model import SERVED
 from tests.support.aws_models import cut_models, text_of
 from tests.support.described import description, difference, whole_app
@@ -88,6 +90,15 @@ def test_every_operation_has_a_text_an_answer_and_security(operations):
     assert [name for name, operation in served.items() if not operation.get("summary", "").endswith(".")] == []
     assert [name for name, operation in operations.items() if "security" not in operation] == []
     assert [name for name, (schema,) in schemas.items() if schema == {"type": "object"}] == []
+
+
+def test_a_module_is_parsed_once_for_the_texts_of_all_its_shapes(monkeypatch):
+    parsed, parse = [], ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source, *more, **options: parsed.append(source) or parse(source, *more))
+
+    assert all(texts_of(shape) for shape in (DefinitionAdditions, JobDetailAdditions, AttemptAdditions))
+
+    assert len(parsed) == len(set(parsed))
 
 
 def test_members_and_parameters_have_the_texts_of_their_comments(described, operations):

@@ -8,11 +8,7 @@ from msgspec.structs import replace
 
 from batchq.api.http.http import HttpRefusal
 from batchq.api.training.common.training_jobs import BucketFolders
-from batchq.api.training.sagemaker.create_job import (
-    input_mounts,
-    instance_resources,
-    requested_sagemaker_job,
-)
+from batchq.api.training.sagemaker.create_job import input_mounts, instance_resources, requested_sagemaker_job
 from batchq.api.training.sagemaker.job_document import described
 from batchq.api.training.sagemaker.wire import ChannelShape, SageMakerCreateTrainingJob
 from batchq.domain.enums import Status

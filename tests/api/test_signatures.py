@@ -13,6 +13,7 @@ from batchq.api.http.credentials import SigV4Verifier
 from batchq.api.http.http import HttpRefusal
 from batchq.errors import Throttled
 from tests.api.signed import KEY, NOW, header, one_byte_changed, random_request, signed, with_header
+from tests.support.examples import examples
 
 
 @pytest.fixture
@@ -31,13 +32,13 @@ DENIED = 403, "InvalidSignatureException"
 INCOMPLETE = 403, "IncompleteSignatureException"
 
 
-def test_five_hundred_random_requests_of_botocore_are_accepted(verifier):
-    assert {verifier.verify(random_request(seed)) for seed in range(500)} == {KEY.id}
+def test_random_requests_of_botocore_are_accepted(verifier):
+    assert {verifier.verify(random_request(seed)) for seed in range(examples(500))} == {KEY.id}
 
 
 @pytest.mark.fault("SE03")
 def test_a_signed_request_with_one_changed_byte_is_refused(verifier):
-    error = {refusal(verifier, one_byte_changed(random_request(seed), seed)) for seed in range(2000)}
+    error = {refusal(verifier, one_byte_changed(random_request(seed), seed)) for seed in range(examples(2000))}
 
     assert error <= {DENIED, INCOMPLETE}
 
@@ -144,7 +145,7 @@ def test_an_unknown_key_and_a_wrong_secret_get_the_same_error(verifier):
 @pytest.mark.fault("SE06")
 def test_an_unknown_key_takes_as_long_as_a_wrong_secret(verifier):
     """Interleaved, so that what else the machine does falls on both."""
-    forgeries = [signed(key=STRANGER), signed(key=FORGER)] * 2000
+    forgeries = [signed(key=STRANGER), signed(key=FORGER)] * examples(2000)
 
     times = [seconds_of(verifier, sent) for sent in forgeries]
 

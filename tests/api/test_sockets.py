@@ -143,7 +143,7 @@ async def test_a_long_content_type_is_refused_without_parsing(server, kind):
     assert status(answer) == 415
 
 
-BOMB = gzip.compress(b" " * 100_000_000)
+BOMB = gzip.compress(b" " * 4_000_000)  # 16 times the limit of a body
 ENCODED = {
     "bomb": (b"gzip", BOMB),
     "bad gzip": (b"gzip", b"not gzip"),

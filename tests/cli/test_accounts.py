@@ -296,7 +296,4 @@ def test_a_recorded_change_that_cannot_be_written_is_recorded_as_failed(group, d
     assert "keys.json" in capsys.readouterr().err
     assert [
         (entry.record.operation, entry.record.resource, entry.record.outcome) for entry in Journal(data).read()[0][-2:]
-    ] == [
-        ("DeleteUser", "user/ada", "done"),
-        ("DeleteUser", "user/ada", "failed"),
-    ]
+    ] == [("DeleteUser", "user/ada", "done"), ("DeleteUser", "user/ada", "failed")]

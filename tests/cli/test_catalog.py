@@ -216,8 +216,7 @@ async def test_an_environment_is_created_with_the_machines_that_it_selects(catal
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"),
-    [("UNMANAGED", {"unmanagedvCpus": 8}), ("MANAGED", {"computeResources": {"maxvCpus": 8}})],
+    ("kind", "size"), [("UNMANAGED", {"unmanagedvCpus": 8}), ("MANAGED", {"computeResources": {"maxvCpus": 8}})]
 )
 async def test_an_environment_is_changed_by_the_requests_that_its_flags_need(catalog, kind, size):
     arn = "arn:aws:batch:r:1:compute-environment/gpu"

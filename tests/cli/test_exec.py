@@ -78,8 +78,4 @@ async def test_a_session_without_input_and_output_ends_and_the_terminal_is_as_be
 
     shown = await session("sh", "-c", command, BATCHQ_URL=os.environ["BATCHQ_URL"], steps=[])
 
-    assert shown["screen"] == [
-        "batchq: there was no input and output for 0.5 s",
-        "status 125",
-        "canonical",
-    ]
+    assert shown["screen"] == ["batchq: there was no input and output for 0.5 s", "status 125", "canonical"]

@@ -131,10 +131,7 @@ async def test_history_prints_each_state_with_its_time(native, capsys):
 
     lines = [line.split("\t")[1:] for line in capsys.readouterr().out.splitlines()]
     assert lines.pop(1)[-1].startswith("cancelled by cora at ")
-    assert lines == [
-        ["SUBMITTED", "1 min 30 s", "", ""],
-        ["FAILED", "", "1", "too hot"],
-    ]
+    assert lines == [["SUBMITTED", "1 min 30 s", "", ""], ["FAILED", "", "1", "too hot"]]
 
 
 async def test_history_of_a_child_that_is_not_created_yet_is_a_notice(native, capsys):

@@ -35,10 +35,7 @@ from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
             ["-q", "arn:aws:batch:us-east-1:123456789012:job-queue/q"],
             {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/q"]},
         ),
-        (
-            ["-t", "all", "--reason", "the room is too hot"],
-            {"jobStatuses": [*Status], "reason": "the room is too hot"},
-        ),
+        (["-t", "all", "--reason", "the room is too hot"], {"jobStatuses": [*Status], "reason": "the room is too hot"}),
     ],
 )
 @pytest.mark.parametrize("command", ["cancel", "terminate"])

@@ -70,6 +70,8 @@ class Browser:
     def __init__(self, session, url):
         self._session = session
         self.url = url
+        #: The image of the newest revision of the definition `simple`.
+        self._image = None
 
     async def open(self, path, *, status=200, **headers):
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -91,21 +93,24 @@ class Browser:
             return await answer.json()
 
     async def submit(self, name="a-job", *, image="busybox", command=("true",), script=None, **members):
-        """Submit a job of the definition `simple`; returns its id. `script`: of its simulated containers."""
-        definition = {
-            "jobDefinitionName": "simple",
-            "type": "container",
-            "containerProperties": {
-                "image": image,
-                "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-            },
-        }
-        await self.call("registerjobdefinition", definition)
+        """Submit a job of the definition `simple`; returns its id. Another image makes another revision.
+
+        `script`: of its simulated containers.
+        """
+        if self._image != image:
+            await self._define(image)
         job = {"jobName": name, "jobQueue": "default", "jobDefinition": "simple"}
         variables = [] if script is None else [script_variable(script)]
         environment = [{"name": key, "value": value} for key, value in variables]
         override = {"containerOverrides": {"command": list(command), "environment": environment}}
         return (await self.call("submitjob", job | override | members))["jobId"]
+
+    async def _define(self, image):
+        needs = [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}]
+        properties = {"image": image, "resourceRequirements": needs}
+        definition = {"jobDefinitionName": "simple", "type": "container", "containerProperties": properties}
+        await self.call("registerjobdefinition", definition)
+        self._image = image
 
     async def run(self, name="a-job", *, until="RUNNING", script=ENDLESS, **members):
         """Submit a job, and wait until it has entered the status; returns its id."""

@@ -13,9 +13,10 @@ from batchq.api.auth.sessions import LOGIN
 from batchq.api.console.login import LoginForm
 from batchq.api.console.pages import UI
 from batchq.api.console.routes import TABLES
+from tests.support.examples import examples
 
 SEED = 20261123
-REQUESTS = 20  # for each page
+REQUESTS = examples(20)  # for each page
 VARIABLE = re.compile(r"\{(\w+)(?::(?:[^{}]|\{[^}]*\})*)?\}")
 STREAMS = {"/live"}
 TEXTS = (

@@ -39,7 +39,7 @@ async def test_the_page_beyond_the_end_of_the_list_says_so(browser):
 
 async def test_a_name_shows_its_revisions_newest_first_and_its_last_jobs(browser):
     job_id = await browser.submit()
-    await browser.submit()
+    await browser.submit(image="busybox:1.37")  # of revision 2
     page = await browser.open("/ui/definitions/simple")
     assert [identifier for identifier in page.page.ids if identifier.startswith("revision-")] == [
         "revision-2",

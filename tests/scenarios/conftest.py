@@ -18,8 +18,8 @@ from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a 
 
 def pytest_collection_modifyitems(config, items):
     """Deselect the scenarios that do not run on Kubernetes."""
-    excluded = [item for item in items if is_excluded(item)]
-    config.hook.pytest_deselected(items=excluded)
+    excluded = {item for item in items if is_excluded(item)}
+    config.hook.pytest_deselected(items=[*excluded])
     items[:] = [item for item in items if item not in excluded]
 
 

@@ -150,10 +150,7 @@ def test_a_kill_at_any_statement_of_a_migration_leaves_the_old_or_the_new_schema
     )
 
     left = [json.loads(line) for line in done.stdout.splitlines()]
-    killed, again = (
-        [row for row in left if row["killed"] is not None],
-        [row for row in left if row["killed"] is None],
-    )
+    killed, again = ([row for row in left if row["killed"] is not None], [row for row in left if row["killed"] is None])
     assert [row for row in left if row["schema"] != schemas[row["version"]]] == []
     assert {row["version"] for row in killed} == schemas.keys()
     assert {row["version"] for row in again} == {second_version.VERSION}

@@ -98,7 +98,7 @@ def test_a(number):
 
 
 def test_garbage_of_small_tests_does_not_accumulate(run):
-    limit = "from tests.support import run_report\nrun_report.MAX_MEMORY = run_report.peak_memory_of('self') + 60\n"
+    limit = "from tests.support import run_report\nrun_report.MAX_MEMORY = run_report.own_peak() + 60\n"
 
     status, output = run(LEAVES_A_CYCLE, limit)
 
