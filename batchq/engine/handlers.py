@@ -15,7 +15,7 @@ from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import container_with_key
-from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
+from batchq.domain.lifecycle.deadlines import Alarm, bounded_deadlines, deadline_of, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
@@ -277,34 +277,27 @@ class MessageHandler:
         """
         for alarm in due_timers(job, unit.now):
             tag = tag_to_inspect(job, alarm)
-            if tag is None:
+            if tag is None or (
+                tag == message.running_container and self._due_by_engine_clock(unit, job, message, alarm)
+            ):
                 unit.step(job.id, alarm)
                 return
-            if tag == message.running_container:
-                if self._timed_out_by_engine_clock(unit, job, message):
-                    unit.step(job.id, alarm)
-                return
-            unit.add_effect(do.InspectContainer(tag=tag), job)
+            if tag != message.running_container:
+                unit.add_effect(do.InspectContainer(tag=tag), job)
 
-    def _timed_out_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
-        """Whether the timeout has also expired by the container engine's clock, for a container of an earlier boot.
+    def _due_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired, alarm: Alarm) -> bool:
+        """Whether the deadline has also passed by the container engine's clock, for a container of an earlier boot.
 
         Decision 0035.
         """
         assert message.running_container is not None, f"{message} names no container"
         ours = container_with_key(job, message.running_container.container_key).started_at
-        if (
-            message.container_started_at is None
-            or ours is None
-            or self._state.engine_clock_offset is None
-            or job.spec.timeout is None
-        ):
+        if message.container_started_at is None or ours is None or self._state.engine_clock_offset is None:
             return True
         if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
         excess = (unit.now - ours) - (unit.now + self._state.engine_clock_offset - message.container_started_at)
-        started = job.started_at or ours
-        return unit.now - max(excess, timedelta()) >= started + job.spec.timeout
+        return unit.now - max(excess, timedelta()) >= deadline_of(job, alarm)
 
 
 def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
