@@ -211,6 +211,18 @@ async def test_a_second_rerun_replaces_the_first_one(world):
     assert [end.failed for end in await ended_groups(world)] == [1, 1, 0]
 
 
+async def test_an_order_to_stop_a_group_stops_an_unfinished_job_that_another_repeats(world):
+    first = await world.start(LASTING, tags=tagged())
+    again = await world.start(LASTING, tags=tagged() | {"batchq:rerun-of": first})
+    assert await members(world) == [again, first]
+
+    stopped = await world.terminate_all(groups={(await group(world)).terms.id})
+
+    assert stopped.keys() == {first, again}
+    await world.wait_for(first, Status.FAILED)
+    await world.wait_for(again, Status.FAILED)
+
+
 async def test_groups_of_one_name_and_two_keys_are_different(world):
     first = await world.run(BRIEF, tags=tagged("fit/monday"))
     second = await world.run(BRIEF, tags=tagged("fit/tuesday"))
