@@ -37,7 +37,7 @@ from batchq.engine.mailbox import (
     TimerFired,
     UpdateTags,
 )
-from batchq.engine.propagation import array_of_unspawned_child, will_be_spawned
+from batchq.engine.propagation import array_of_unspawned_child, awaits_hold, will_be_spawned
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork
@@ -254,7 +254,8 @@ class MessageHandler:
             elif isinstance(message, JobEvent):
                 _store_child_order(unit, message)
             return
-        if job.child is not None and _awaits_hold(unit, job, message):
+        is_hold = isinstance(message, JobEvent) and isinstance(message.event, on.HoldEvent)
+        if is_hold and awaits_hold(unit, job):  # the request came after that for its array
             unit.messages.defer(message)
             return
         match message:
@@ -298,14 +299,6 @@ class MessageHandler:
             return True
         excess = (unit.now - ours) - (unit.now + self._state.engine_clock_offset - message.container_started_at)
         return unit.now - max(excess, timedelta()) >= deadline_of(job, alarm)
-
-
-def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
-    """Whether a request to hold or release a child comes after one for its array that has not reached it yet."""
-    if not isinstance(message, JobEvent) or not isinstance(message.event, on.HoldEvent) or job.child is None:
-        return False
-    parent = unit.get(job.child.parent)
-    return parent is not None and arrays.is_passing_hold(parent, job.child.index)
 
 
 def _check_state(unit: UnitOfWork, message: JobEvent) -> None:
