@@ -48,13 +48,16 @@ class GroupChecks(Checks):
 
     def written(self, changes: Changes) -> None:
         """Called after `jobs` has the changes."""
-        self.groups |= {group.terms.id: group for group in changes.groups}
+        before, self.groups = self.groups, self.groups | {group.terms.id: group for group in changes.groups}
         for job in sorted(changes.inserted, key=lambda each: each.sequence):
             if job.spec.rerun_of is not None and job.child is None:
                 self._repeat(job, job.spec.rerun_of)
         if not self.is_inexact:
+            for job in changes.inserted:
+                self._check_admitted(job, before.get(_group_id(job)))
             for group in changes.groups:
                 self._check(group)
+                self._check_end(changes, before.get(group.terms.id), group)
 
     def _repeat(self, job: Job, first: JobId) -> None:
         earlier = self.jobs.get(self._newest.get(first, first))
@@ -73,6 +76,22 @@ class GroupChecks(Checks):
             self.run_log.fail("no more jobs of a group run than its limit permits", f"{group} {dict(true)}")
         self.run_log.counts["groups at their limit"] += occupied == most
         self.run_log.counts["groups that failed"] += group.is_failing
+
+    def _check_admitted(self, job: Job, group: Group | None) -> None:
+        if group is not None and group.is_failing and job.spec.rerun_of is None and job.child is None:
+            self.fail("a group of which too many jobs failed takes no new jobs", job)
+
+    def _check_end(self, changes: Changes, before: Group | None, group: Group) -> None:
+        """A group has ended with its last job, and one entry of the history says so."""
+        members = [job for job in self.jobs.values() if _group_id(job) == group.terms.id]
+        is_over = all(job.status in FINISHED for job in members) and group.submitted >= (group.terms.size or 0)
+        if is_over is not (group.ended_at is not None):
+            self.run_log.fail("a group ends with its last job", f"{group}")
+        ends = [entry for entry in changes.history if entry.group_end and entry.group_end.group_id == group.terms.id]
+        has_ended = group.ended_at is not None and (before is None or before.ended_at is None)
+        if len(ends) != has_ended:
+            self.run_log.fail("the end of a group is recorded once", f"{group} {ends}")
+        self.run_log.counts["groups ended"] += has_ended
 
     def is_gated(self, job: Job) -> bool:
         """Whether the job waits until its group has a place."""

@@ -5,7 +5,6 @@ In some runs half of the jobs belong to an account whose vCPUs are limited.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from random import Random
 from zlib import crc32
 
 from msgspec.structs import replace
