@@ -274,16 +274,18 @@ class MessageHandler:
         """Apply the timers that are due.
 
         A timeout that depends on a container is applied only after an inspection shows that the container runs: it may
-        have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
+        have ended in time without a report. A timer that waits for an inspection does not delay the other timers. While
+        one waits for the container engine's clock, only surveys request further inspections.
         """
+        waits_for_clock = False
         for alarm in due_timers(job, unit.now):
             tag = tag_to_inspect(job, alarm)
-            if tag is None or (
-                tag == message.running_container and self._due_by_engine_clock(unit, job, message, alarm)
-            ):
+            is_inspected = tag is not None and tag == message.running_container
+            if tag is None or (is_inspected and self._due_by_engine_clock(unit, job, message, alarm)):
                 unit.step(job.id, alarm)
                 return
-            if tag != message.running_container:
+            waits_for_clock = waits_for_clock or is_inspected
+            if not waits_for_clock:
                 unit.add_effect(do.InspectContainer(tag=tag), job)
 
     def _due_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired, alarm: Alarm) -> bool:

@@ -90,8 +90,8 @@ class SafeMode:
         seen = self.unknown_containers if staged is None else staged
         if self.active and seen is None:
             raise Invalid(
-                "The running containers are not known yet: the container engine has not answered, or an array has still "
-                "to spawn or to hold children."
+                "The running containers are not known yet: the container engine has not answered, or an array has "
+                "still to spawn or to hold children."
             )
         unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
         removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
@@ -156,8 +157,20 @@ async def test_after_a_reboot_a_start_timeout_does_not_wait_for_the_timeout_of_t
     await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
 
 
+async def test_after_a_reboot_two_timeouts_that_wait_are_inspected_with_surveys_only(simulated):
+    shape = slow_init(timedelta(seconds=90))
+    shape = replace(shape, containers=(*shape.containers, contained("main", NEVER_ENDS)))
+    job = await after_a_reboot(simulated, engine_ahead=timedelta(), task=shape)
+
+    await simulated.sleep(55)
+
+    inspected = await simulated.engine_calls_by_container(job, "inspect")
+    assert len(inspected) <= 15  # two of each survey, and those of the restart
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+
+
 async def test_after_a_reboot_a_start_timeout_waits_for_the_clock_of_a_remote_engine(simulated):
-    shape = slow_init(timedelta(minutes=2))
+    shape = slow_init(timedelta(seconds=90))
     job = await after_a_reboot(simulated, engine_ahead=timedelta(), limit=None, task=shape)
 
     await simulated.sleep(60)
