@@ -53,9 +53,13 @@ class Groups:
         self._due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
 
     async def prepare(self, messages: Iterable[Message]) -> None:
-        """Read the groups of new jobs."""
+        """Read the groups of new jobs. One without unfinished jobs is read again: retention may have deleted it."""
         specs = (message.spec for message in messages if isinstance(message, Submit))
-        await self._read({spec.group.id for spec in specs if spec.group is not None})
+        ids = {spec.group.id for spec in specs if spec.group is not None}
+        for group_id in ids & self._known.keys():
+            if not self._known[group_id].unfinished:
+                del self._known[group_id]
+        await self._read(ids)
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
         """The new job with the limits of its group, which the first job of the group decided.

@@ -15,7 +15,7 @@ from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import container_with_key
-from batchq.domain.lifecycle.deadlines import bounded_deadlines, due_timers, tag_to_inspect
+from batchq.domain.lifecycle.deadlines import Alarm, bounded_deadlines, deadline_of, due_timers, tag_to_inspect
 from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
@@ -37,7 +37,7 @@ from batchq.engine.mailbox import (
     TimerFired,
     UpdateTags,
 )
-from batchq.engine.propagation import array_of_unspawned_child, will_be_spawned
+from batchq.engine.propagation import array_of_unspawned_child, awaits_hold, will_be_spawned
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.state import EngineState
 from batchq.engine.unit_of_work import UnitOfWork
@@ -254,7 +254,8 @@ class MessageHandler:
             elif isinstance(message, JobEvent):
                 _store_child_order(unit, message)
             return
-        if job.child is not None and _awaits_hold(unit, job, message):
+        is_hold = isinstance(message, JobEvent) and isinstance(message.event, on.HoldEvent)
+        if is_hold and awaits_hold(unit, job):  # the request came after that for its array
             unit.messages.defer(message)
             return
         match message:
@@ -273,46 +274,33 @@ class MessageHandler:
         """Apply the timers that are due.
 
         A timeout that depends on a container is applied only after an inspection shows that the container runs: it may
-        have ended in time without a report. A timer that waits for an inspection does not delay the other timers.
+        have ended in time without a report. A timer that waits for an inspection does not delay the other timers. While
+        one waits for the container engine's clock, only surveys request further inspections.
         """
+        waits_for_clock = False
         for alarm in due_timers(job, unit.now):
             tag = tag_to_inspect(job, alarm)
-            if tag is None:
+            is_inspected = tag is not None and tag == message.running_container
+            if tag is None or (is_inspected and self._due_by_engine_clock(unit, job, message, alarm)):
                 unit.step(job.id, alarm)
                 return
-            if tag == message.running_container:
-                if self._timed_out_by_engine_clock(unit, job, message):
-                    unit.step(job.id, alarm)
-                return
-            unit.add_effect(do.InspectContainer(tag=tag), job)
+            waits_for_clock = waits_for_clock or is_inspected
+            if not waits_for_clock:
+                unit.add_effect(do.InspectContainer(tag=tag), job)
 
-    def _timed_out_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired) -> bool:
-        """Whether the timeout has also expired by the container engine's clock, for a container of an earlier boot.
+    def _due_by_engine_clock(self, unit: UnitOfWork, job: Job, message: TimerFired, alarm: Alarm) -> bool:
+        """Whether the deadline has also passed by the container engine's clock, for a container of an earlier boot.
 
         Decision 0035.
         """
         assert message.running_container is not None, f"{message} names no container"
         ours = container_with_key(job, message.running_container.container_key).started_at
-        if (
-            message.container_started_at is None
-            or ours is None
-            or self._state.engine_clock_offset is None
-            or job.spec.timeout is None
-        ):
+        if message.container_started_at is None or ours is None or self._state.engine_clock_offset is None:
             return True
         if self._state.clock_since is None or ours >= self._state.clock_since:
             return True
         excess = (unit.now - ours) - (unit.now + self._state.engine_clock_offset - message.container_started_at)
-        started = job.started_at or ours
-        return unit.now - max(excess, timedelta()) >= started + job.spec.timeout
-
-
-def _awaits_hold(unit: UnitOfWork, job: Job, message: Message) -> bool:
-    """Whether a request to hold or release a child comes after one for its array that has not reached it yet."""
-    if not isinstance(message, JobEvent) or not isinstance(message.event, on.HoldEvent) or job.child is None:
-        return False
-    parent = unit.get(job.child.parent)
-    return parent is not None and arrays.is_passing_hold(parent, job.child.index)
+        return unit.now - max(excess, timedelta()) >= deadline_of(job, alarm)
 
 
 def _check_state(unit: UnitOfWork, message: JobEvent) -> None:

@@ -217,6 +217,12 @@ def will_be_spawned(unit: UnitOfWork, job_id: JobId) -> bool:
     return parent is not None and arrays.at_work(parent)
 
 
+def awaits_hold(unit: UnitOfWork, job: Job) -> bool:
+    """Whether the job is a child to which its array has still to apply its hold, or its release."""
+    parent = None if job.child is None else unit.get(job.child.parent)
+    return job.child is not None and parent is not None and arrays.is_passing_hold(parent, job.child.index)
+
+
 def array_of_unspawned_child(unit: UnitOfWork, job_id: JobId) -> Job | None:
     """The unfinished array whose child `job_id` has not been spawned yet, else None."""
     child = parent_of(job_id)

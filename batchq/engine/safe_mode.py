@@ -7,11 +7,11 @@ from collections.abc import Set as AbstractSet
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.domain.ids import MachineName, Tag
+from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
-from batchq.engine.propagation import will_be_spawned
+from batchq.engine.propagation import awaits_hold, will_be_spawned
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView
@@ -63,7 +63,7 @@ class SafeMode:
                 unit.add_effect(effect, unit.get(effect.tag.job_id))
         cleared = {effect.tag for effect in found.effects if isinstance(effect, do.CleanUpContainer)}
         leftovers = frozenset({*found.orphans, *cleared} - ended)
-        if not any(will_be_spawned(unit, tag.job_id) for tag in leftovers):
+        if not any(_awaits_array(unit, tag.job_id) for tag in leftovers):
             unit.container_engine.record_unknown_containers(leftovers)
 
     def drop_starts(self, unit: UnitOfWork) -> None:
@@ -90,8 +90,8 @@ class SafeMode:
         seen = self.unknown_containers if staged is None else staged
         if self.active and seen is None:
             raise Invalid(
-                "The running containers are not known yet: the container engine has not answered, or an array is still "
-                "spawning children."
+                "The running containers are not known yet: the container engine has not answered, or an array has "
+                "still to spawn or to hold children."
             )
         unknown = self.restoration.spared | (seen or frozenset() if self.active else frozenset())
         removed = frozenset(tag for tag in unknown if purge and not _is_of_attempt_under_way(unit, tag))
@@ -109,11 +109,16 @@ class SafeMode:
     ) -> None:
         """Advance the job to the attempt of an existing container.
 
-        The attempts in between count as lost. An attempt with a container that can still report its end stops this.
+        The attempts in between count as lost. An attempt with a container that can still report its end stops this. A
+        child to which its array has still to apply its hold waits for a later survey.
         """
         while (job := unit.apply_parent_order(tag.job_id)) is not None and _is_behind(job, tag):
             queue = self._catalog.queues.get(job.spec.queue)
-            if queue is None or (job.status in ACTIVE and not present.isdisjoint(tags_under_way(job))):
+            if (
+                queue is None
+                or awaits_hold(unit, job)
+                or (job.status in ACTIVE and not present.isdisjoint(tags_under_way(job)))
+            ):
                 return
             if job.status in ACTIVE:
                 _lose(unit, job)
@@ -136,6 +141,12 @@ class SafeMode:
 def _is_behind(job: Job, tag: Tag) -> bool:
     now_at = len(job.attempts) if job.attempt is None else job.attempt.number
     return job.status in QUEUED | ACTIVE and now_at < tag.attempt
+
+
+def _awaits_array(unit: UnitOfWork, job_id: JobId) -> bool:
+    """Whether the job is a child that its array has still to spawn, or to hold or release."""
+    job = unit.get(job_id)
+    return will_be_spawned(unit, job_id) if job is None else awaits_hold(unit, job)
 
 
 def _should_run(job: Job, tag: Tag) -> bool:

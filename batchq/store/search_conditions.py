@@ -36,8 +36,9 @@ class SearchCondition(Struct, frozen=True, kw_only=True):
 
 
 _NOT_REPLACED = SearchCondition(
-    columns=frozenset({"id", "group_id"}),
-    text=f"NOT EXISTS (SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id)",  # noqa: S608 - text of this module only
+    columns=frozenset({"id", "group_id", "status"}),
+    text=f"({T}.status NOT IN ('SUCCEEDED', 'FAILED') OR NOT EXISTS "  # noqa: S608 - text of this module only
+    f"(SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id))",
 )
 _STOPPED = (
     f"EXISTS (SELECT 1 FROM json_each({T}.state, '$.stop_orders') AS stop_order WHERE json_valid({T}.state) "  # noqa: S608 - text of this module only

@@ -136,7 +136,7 @@ async def test_safe_mode_attaches_the_container_of_an_unspawned_child():
     await harness.process(runs)
     await harness.process(late)
 
-    with pytest.raises(Invalid, match="still spawning children"):
+    with pytest.raises(Invalid, match="still to spawn or to hold"):
         await early.answer
     assert late.answer.done()
     assert (await harness.store.jobs([tag.job_id]))[tag.job_id].status is Status.STARTING

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from batchq.domain.enums import Status
+from batchq.domain.enums import DependencyType, Status
 from batchq.domain.group_terms import group_terms
 from batchq.domain.ids import child_id
+from batchq.domain.job import Dependency
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid
 from batchq.ports.groups import GroupQuery
@@ -127,6 +128,33 @@ async def test_a_job_of_a_limited_group_starts_only_after_its_dependency(world):
     assert (await world.job(other)).status is Status.SUCCEEDED
 
 
+async def test_the_children_of_a_sequential_array_start_one_after_the_other(world):
+    in_turns = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
+    array = await world.submit(LASTING, array_size=3, after=[in_turns], tags=tagged(running=3))
+    first, second, _ = (child_id(array, index) for index in range(3))
+    await world.wait_for(first, Status.RUNNING)
+    await world.run(BRIEF, tags=tagged())
+    assert await counts(world) == {"SUCCEEDED": 1, "RUNNING": 1, "PENDING": 2}
+
+    await world.finish(first)
+
+    await world.wait_for(second, Status.RUNNING)
+    await world.terminate(array)
+    await world.wait_for(array, Status.FAILED)
+
+
+async def test_a_job_that_depends_on_a_child_takes_its_place_although_the_array_fails(world):
+    holder = await world.start(LASTING, tags=tagged(running=1))
+    array = await world.submit(BRIEF, array_size=2, children={1: FAILING})
+    job = await world.submit(BRIEF, after=[child_id(array, 0)], tags=tagged())
+    await world.wait_for(array, Status.FAILED)
+    assert (await world.job(job)).status is Status.PENDING
+
+    await world.finish(holder, Status.SUCCEEDED)
+
+    await world.wait_for(job, Status.SUCCEEDED)
+
+
 async def test_a_held_job_takes_its_place_after_its_release(world):
     first, second, third = await world.submit_many(3, LASTING, tags=tagged(running=1))
     await world.wait_for(first, Status.RUNNING)
@@ -181,6 +209,18 @@ async def test_a_second_rerun_replaces_the_first_one(world):
 
     assert await counts(world) == {"SUCCEEDED": 1}
     assert [end.failed for end in await ended_groups(world)] == [1, 1, 0]
+
+
+async def test_an_order_to_stop_a_group_stops_an_unfinished_job_that_another_repeats(world):
+    first = await world.start(LASTING, tags=tagged())
+    again = await world.start(LASTING, tags=tagged() | {"batchq:rerun-of": first})
+    assert await members(world) == [again, first]
+
+    stopped = await world.terminate_all(groups={(await group(world)).terms.id})
+
+    assert stopped.keys() == {first, again}
+    await world.wait_for(first, Status.FAILED)
+    await world.wait_for(again, Status.FAILED)
 
 
 async def test_groups_of_one_name_and_two_keys_are_different(world):

@@ -3,7 +3,10 @@
 import pytest
 
 from batchq.domain.enums import Status
-from tests.support.scripts import lasting
+from batchq.domain.ids import child_id
+from batchq.engine import propagation
+from tests.support.scripts import LASTING, lasting
+from tests.support.world import HOST
 
 pytestmark = pytest.mark.fault("DB13")
 
@@ -82,3 +85,27 @@ async def test_a_job_that_was_paused_after_the_backup_is_retried_once_safe_mode_
         job, lambda other_job: len(other_job.attempts) == 1 and other_job.status is Status.RUNNING
     )
     assert (retried.attempt.number, retried.hold) == (2, None)
+
+
+async def test_children_that_ran_after_a_hold_of_their_array_was_saved_are_adopted(world, monkeypatch, caplog):
+    """The backup is made before the hold is applied to the children. The array was released later."""
+    holder = await world.start(millicpus=HOST.millicpus)
+    array = await world.submit(LASTING, array_size=3)
+    children = [child_id(array, index) for index in range(3)]
+    await world.wait_until_idle()
+    monkeypatch.setattr(propagation, "MAX_CHILDREN", 1)
+    await world.hold(array)
+    backup = world.backup()
+    await world.release(array)
+    await world.finish(holder)
+    for child in children:
+        await world.wait_for(child, Status.RUNNING)
+
+    await world.restore(backup)
+    await world.sleep(30)
+
+    assert [(await world.job(child)).status for child in children] == [Status.RUNNING] * 3
+    assert "message rejected" not in caplog.text
+    await world.leave_safe_mode(purge=True)
+    for child in children:
+        await world.finish(child, Status.SUCCEEDED)

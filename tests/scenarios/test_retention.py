@@ -190,3 +190,16 @@ async def test_submission_orders_ascend_after_all_jobs_were_deleted(world):
     assert await known(world, first, last) == [False, True]
     assert (await world.job(new)).sequence > (await world.job(child_id(last, 4))).sequence
     await world.wait_for(new, Status.SUCCEEDED)
+
+
+@pytest.mark.parametrize("declared", [{}, {"batchq:group-size": "9"}], ids=["ended", "unfinished"])
+async def test_a_group_that_was_deleted_is_new_for_the_next_job(world, declared):
+    group = {"batchq:group": "fit"}
+    await world.run(Script(exit_code=1), Status.FAILED, tags=group | declared | {"batchq:max-failed": "1"})
+    with pytest.raises(Invalid, match="the group takes no new jobs"):
+        await world.submit(tags=group)
+    await an_hour_later(world)
+
+    await forget(world)
+
+    await world.run(tags=group)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
@@ -116,9 +117,9 @@ async def test_a_blocked_job_is_cancelled_neither_early_nor_late(virtual):
     assert (await virtual.job(job)).status is Status.FAILED
 
 
-async def after_a_reboot(world, *, engine_ahead):
+async def after_a_reboot(world, *, engine_ahead, clock_ahead=1.5 * TWO_HOURS, limit=2 * HOUR, **fields):
     """The server's machine was booted, and its clock is three hours ahead of what a long job has seen."""
-    job = await world.submit(IGNORES_SIGTERM, limit=2 * HOUR)
+    job = await world.submit(IGNORES_SIGTERM, limit=limit, **fields)
     started = (await world.wait_for(job, Status.RUNNING)).started_at
 
     async def identity():
@@ -126,7 +127,7 @@ async def after_a_reboot(world, *, engine_ahead):
 
     world.right_clock = world.clock
     world.runtime.identity = identity
-    await world.restart_with_clock(SetClock(world.clock, 1.5 * TWO_HOURS, boot_id="another"))
+    await world.restart_with_clock(SetClock(world.clock, clock_ahead, boot_id="another"))
     assert (await world.job(job)).started_at == started
     return job
 
@@ -141,3 +142,37 @@ async def test_after_a_reboot_a_timeout_waits_for_the_clock_of_a_remote_engine(s
     job = await after_a_reboot(simulated, engine_ahead=timedelta())
 
     await simulated.wait_for(job, Status.SUCCEEDED)
+
+
+def slow_init(limit):
+    """A task whose application waits for a container that does not end, for `limit` at most."""
+    init = contained("init", NEVER_ENDS, essential=False, start_timeout=limit)
+    return task(init, contained("app", Script(seconds=0), after={"init": "COMPLETE"}))
+
+
+async def test_after_a_reboot_a_start_timeout_does_not_wait_for_the_timeout_of_the_job(simulated):
+    shape = slow_init(timedelta(seconds=30))
+    job = await after_a_reboot(simulated, engine_ahead=timedelta(), clock_ahead=timedelta(), task=shape)
+
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+
+
+async def test_after_a_reboot_two_timeouts_that_wait_are_inspected_with_surveys_only(simulated):
+    shape = slow_init(timedelta(seconds=90))
+    shape = replace(shape, containers=(*shape.containers, contained("main", NEVER_ENDS)))
+    job = await after_a_reboot(simulated, engine_ahead=timedelta(), task=shape)
+
+    await simulated.sleep(55)
+
+    inspected = await simulated.engine_calls_by_container(job, "inspect")
+    assert len(inspected) <= 15  # two of each survey, and those of the restart
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)
+
+
+async def test_after_a_reboot_a_start_timeout_waits_for_the_clock_of_a_remote_engine(simulated):
+    shape = slow_init(timedelta(seconds=90))
+    job = await after_a_reboot(simulated, engine_ahead=timedelta(), limit=None, task=shape)
+
+    await simulated.sleep(60)
+    assert (await simulated.job(job)).status is Status.RUNNING
+    await simulated.wait_for(job, Status.FAILED, status_reason=status_reasons.NOT_STARTED)

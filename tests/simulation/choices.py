@@ -81,6 +81,9 @@ class Choices:
         self.holds = Random(f"{seed} holds")
         #: How often a user holds, pauses, releases or resumes a job, or drains a queue.
         self.hold_rate = self.holds.choice([NONE, 0.2, 0.5])
+        self.groups = Random(f"{seed} groups")
+        #: How often a job is in a group.
+        self.group_rate = self.groups.choice([NONE, NONE, 0.4, 0.9])
         self.budgets = Random(f"{seed} budgets")
         #: How often a user sets or removes a budget.
         self.budget_rate = self.budgets.choice([NONE, NONE, 0.2, 0.5])

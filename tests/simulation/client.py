@@ -82,7 +82,7 @@ class Client:
         self._changed: set[str] = set()
         self._registered: set[str] = set()
         self.known: dict[JobId, JobRequest] = {}
-        self._submissions = SubmissionGenerator(choices.client, self.known, self.key, stop_steps=choices.stop_steps)
+        self._submissions = SubmissionGenerator(choices, self.known, self.key)
 
     async def create_catalog(self) -> None:
         """Create the catalog, without faults."""

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from batchq.domain.enums import FINISHED, DependencyType, Status
+from batchq.domain.groups import is_gated
 from batchq.domain.ids import JobId, child_id, parent_of
 from batchq.domain.job import Job
 from batchq.ports.jobs import Changes
@@ -52,6 +53,9 @@ class DependencyChecks(Checks):
 
     def _is_decided(self, job: Job) -> bool:
         """Whether its dependencies decide it; a sequential predecessor does not: its failure spreads step by step."""
+        if is_gated(job):  # then its dependencies alone do not decide that it starts
+            before = predecessor(job)
+            return any(self._status(wait) is Status.FAILED for wait in waits(job) if wait != before)
         before = predecessor(job)
         others = {self._status(wait) for wait in waits(job) if wait != before} | {
             self._array_begun(counterpart) for counterpart in counterparts(job)

@@ -120,6 +120,10 @@ def _never_ends(world, job_id) -> bool:
     if job.array_state is not None:
         left = [child for child in world.invariants.dependencies.children(job_id) if child.status not in FINISHED]
         return len(left) > 0 and all(_never_ends(world, job.id) for job in left)
+    if world.invariants.groups.is_gated(job) and any(
+        _never_ends(world, other.id) for other in world.invariants.groups.occupants(job)
+    ):
+        return True
     waits_for = [
         wait for wait in (*waits(job), *counterparts(job)) if wait not in jobs or jobs[wait].status not in FINISHED
     ]

@@ -32,6 +32,7 @@ from tests.simulation.container_checks import (
 )
 from tests.simulation.container_records import ContainerRecords
 from tests.simulation.dependency_checks import DependencyChecks, is_over
+from tests.simulation.groups import GroupChecks
 from tests.simulation.history_checks import HistoryChecks, OrderChecks
 from tests.simulation.holds import HoldChecks
 from tests.simulation.resource_checks import ResourceChecks
@@ -52,6 +53,7 @@ class Invariants(Checks):
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, now=now, run_log=run_log)
+        self.groups = GroupChecks(jobs=self.jobs, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._tasks = ContainerChecks(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)
@@ -101,6 +103,7 @@ class Invariants(Checks):
             if job.array_state is not None and (before.get(job.id) is None or before[job.id].array_state is None):
                 self._array_begins(job)
         self.dependencies.follows(changes)
+        self.groups.written(changes)
         self.resources.written(changes, begun)
         for sweep, selection in changes.bulk_stops:
             self.bulk_stops.begun(sweep.request, selection)

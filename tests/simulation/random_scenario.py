@@ -158,7 +158,7 @@ class OperatorScenario(RandomScenario):
         self._chance = Random(f"{world.choices.ids.random()} operator")
 
     async def _storm(self) -> None:
-        self._invariants.deletes = True
+        self._invariants.deletes = self._invariants.groups.is_inexact = True
         self._world.spawn(self._delete_finished(), "forgetting")
         operator = self._world.spawn(self._force_fail_now_and_then(), "an operator")
         await super()._storm()

@@ -5,7 +5,6 @@ In some runs half of the jobs belong to an account whose vCPUs are limited.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from random import Random
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -19,7 +18,8 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, c
 from batchq.domain.job import ConsumableRequirement, Dependency, ExitRule, RetryStrategy
 from batchq.domain.job_request import JobRequest
 from batchq.domain.task import Condition, DefinitionForm, NodeRange, Nodes, Task
-from tests.simulation import checkpoints
+from tests.simulation import checkpoints, groups
+from tests.simulation.choices import Choices
 from tests.simulation.signal_checks import tags
 from tests.support import builders
 from tests.support.builders import ADMIN, PEOPLE
@@ -59,11 +59,9 @@ class SubmissionGenerator:
     `definitions`: those of the submitted tasks and gangs by name, which must be registered before a submission.
     """
 
-    def __init__(
-        self, rng: Random, known: Mapping[JobId, JobRequest], key: Callable[[], SubmissionKey], *, stop_steps: Random
-    ) -> None:
-        self._rng = rng
-        self._stop_steps = stop_steps
+    def __init__(self, choices: Choices, known: Mapping[JobId, JobRequest], key: Callable[[], SubmissionKey]) -> None:
+        self._rng = choices.client
+        self._choices = choices
         self._known = known
         self._key = key
         self._count = 0
@@ -85,8 +83,11 @@ class SubmissionGenerator:
             timeout=rng.choice([None, None, timedelta(seconds=5), timedelta(seconds=20)]),
             needs=self._needs(),
             key=self._key() if rng.random() < 0.7 else None,
-            tags=tags(self._stop_steps),
+            tags=(*tags(self._choices.stop_steps), *self._group_tags()),
         )
+
+    def _group_tags(self) -> tuple[tuple[str, str], ...]:
+        return groups.tags(self._choices.groups, self._choices.group_rate, self._known)
 
     def any_id(self) -> JobId:
         """The id of a job, preferably a recent one, of a child or of a node; sometimes an unknown id."""
@@ -208,7 +209,7 @@ class SubmissionGenerator:
             refuse=rng.choices([None, "no such program"], weights=[12, 1])[0],
             refusals=None if certain else rng.choice([None, 1, 2, 5]),
             refuse_certain=certain,
-            **checkpoints.script(self._stop_steps),
+            **checkpoints.script(self._choices.stop_steps),
         )
 
 

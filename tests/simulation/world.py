@@ -66,6 +66,7 @@ class World:
         self.clock = VirtualClock()
         self.choices = choices
         self.invariants = Invariants(now=self.clock.now, run_log=run_log)
+        self.invariants.groups.is_inexact = bool(choices.restore_rate)
         if self.choices.clock_set_rate:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
         machines = machines_of(self.choices.machine_count)

@@ -5,11 +5,12 @@ from datetime import timedelta
 from batchq.domain.enums import Status
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import new_group
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, child_id
+from batchq.domain.job import Dependency
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
-from tests.support.builders import NOON, job, moment
+from tests.support.builders import NOON, child, job, moment
 
 TERMS = GroupTerms(id=GroupId("g-1"), name="fit", max_running=1)
 
@@ -53,3 +54,20 @@ async def test_only_jobs_whose_dependencies_succeeded_wait_for_a_place(store):
 
     assert [other_member.id for other_member in await store.waiting_members(TERMS.id, 10)] == [ready.id, member(5).id]
     assert [other_member.id for other_member in await store.waiting_members(TERMS.id, 1)] == [ready.id]
+
+
+async def test_only_the_next_child_of_a_sequential_array_waits_for_a_place(store):
+    array = member(1, Status.PENDING, array_size=3, depends_on=[Dependency(job_id=None)])
+    statuses = [Status.SUCCEEDED, Status.PENDING, Status.PENDING]
+    await save(store, array, *(child(array, index, status=status) for index, status in enumerate(statuses)))
+
+    assert [job.id for job in await store.waiting_members(TERMS.id, 10)] == [child_id(array.id, 1)]
+
+
+async def test_a_job_that_names_a_child_does_not_wait_for_the_array(store):
+    array = job(number=1, status=Status.PENDING, array_size=2)
+    first, last = child(array, 0, status=Status.SUCCEEDED), child(array, 1, status=Status.RUNNING)
+    ready = member(5, Status.PENDING, depends_on=[first])
+    await save(store, array, first, last, ready, member(6, Status.PENDING, depends_on=[first, array]))
+
+    assert [job.id for job in await store.waiting_members(TERMS.id, 10)] == [ready.id]

@@ -98,6 +98,7 @@ def _is_searched(job: Job, query: PageQuery) -> bool:
         (wanted.accounts, spec.owner.account),
         (wanted.shares, spec.share_identifier),
         (wanted.ids, job.id),
+        (wanted.groups, spec.group and spec.group.id),
         (wanted.exit_codes, job.latest_attempt and job.latest_attempt.exit_code),
         (wanted.environments, None if job.attempt is None else job.attempt.environment),
         (wanted.parent and {wanted.parent}, child and child.parent),

@@ -38,6 +38,11 @@ def due_timers(job: Job, now: datetime) -> tuple[Alarm, ...]:
     return tuple(alarm for _, alarm in sorted(found, key=lambda pair: pair[0]))
 
 
+def deadline_of(job: Job, alarm: Alarm) -> datetime:
+    """When a deadline passes that the job has. StopIteration if the job has no such deadline."""
+    return next(at for at, each in _wakeups(job) if each == alarm)
+
+
 def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     attempt = job.attempt
     if attempt is None:

@@ -21,7 +21,9 @@ WHERE name = :name AND sequence < :before AND (:since IS NULL OR ended_at IS NUL
 ORDER BY sequence DESC LIMIT :limit;
 
 -- waiting_members
--- The jobs that wait for a place in their group alone: their dependencies have succeeded.
+-- The jobs that wait for a place in their group alone: their dependencies have succeeded, and of a child of a SEQUENTIAL
+-- array the child before it has. A dependency on a child has a row for its array too, which counts only if the job names
+-- the array itself. The spec shows both: within a text value of the JSON the quotes would be escaped.
 SELECT jobs.sequence, jobs.id, version, jobs.status, state, spec
 FROM (
     SELECT own.sequence FROM jobs AS own INDEXED BY jobs_waiting_in_group
@@ -30,6 +32,18 @@ FROM (
             SELECT 1 FROM job_dependencies
             LEFT JOIN jobs AS dependency ON dependency.id = job_dependencies.dependency_id
             WHERE job_dependencies.sequence = own.sequence AND dependency.status IS NOT 'SUCCEEDED'
+                AND NOT (
+                    ifnull(dependency.array_size, 0) > 0
+                    AND EXISTS (
+                        SELECT 1 FROM job_specs WHERE job_specs.sequence = own.sequence
+                            AND instr(job_specs.spec, '"job_id":"' || dependency.id || '"') = 0
+                    )
+                )
+        )
+        AND NOT EXISTS (
+            SELECT 1 FROM jobs AS before CROSS JOIN job_specs ON job_specs.sequence = own.parent_sequence
+            WHERE before.sequence = own.sequence - 1 AND before.sequence > own.parent_sequence
+                AND before.status <> 'SUCCEEDED' AND instr(job_specs.spec, '"job_id":null') > 0
         )
     ORDER BY own.sequence LIMIT :limit
 ) AS page
