@@ -134,7 +134,7 @@ def _csv_text(rows: Sequence[CsvRow]) -> str:
     values, metrics = member_names(row.values for row in rows), member_names(row.metrics for row in rows)
     text = io.StringIO()
     table = csv.writer(text)
-    table.writerow(["job", "name", *values, *RESULTS, *metrics])
+    table.writerow(map(_cell, ["job", "name", *values, *RESULTS, *metrics]))
     for row in rows:
         given = [row.values.get(name, "") for name in values]
         measured = [row.metrics.get(name, "") for name in metrics]

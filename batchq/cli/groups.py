@@ -24,6 +24,7 @@ from batchq.domain.wording import bytes_words, counted, seconds_words
 from batchq.errors import NotFound, UsageError
 from batchq.ports.responses.groups import GroupRow
 from batchq.ports.responses.jobs import JobRow
+from batchq.system.escapes import escape
 
 SAME_COMMAND = 15 * 60_000  # milliseconds within which the same command continues its group
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0  # seconds between two requests
@@ -206,9 +207,9 @@ def explain_group(args: Namespace, url: str, group_id: str) -> int:
         return DONE
     write_line(summary_line(group_progress(group)), flush=False)
     for reason, count in reasons.most_common():
-        write_line(f"{count} FAILED: {reason}", flush=False)
+        write_line(escape(f"{count} FAILED: {reason}"), flush=False)
     if left_out:
         write_line(f"{left_out} more FAILED: only the newest {MAX_SHOWN} are counted by reason", flush=False)
     if first is not None:
-        write_line(f"{first.job_name} waits: {sentence}", flush=False)
+        write_line(escape(f"{first.job_name} waits: {sentence}"), flush=False)
     return DONE

@@ -248,7 +248,7 @@ def print_csv(rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
     """Print the titles and the complete values, separated by commas and quoted where needed (RFC 4180)."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(column.title for column in columns)
+    writer.writerow(escape(column.title) for column in columns)
     writer.writerows([escape(column.full(row)) for column in columns] for row in rows)
     write_line(text.getvalue(), end="", flush=False)
 
@@ -273,7 +273,7 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bo
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if color else "")
     for column in columns:
-        title = Text(column.title, no_wrap=True, overflow="ellipsis")
+        title = Text(escape(column.title), no_wrap=True, overflow="ellipsis")
         table.add_column(
             title,
             justify="right" if column.right else "left",
@@ -295,7 +295,7 @@ def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: b
         return paint(text, column.style(row)) if color and column.style else text
 
     if header:
-        write_line("\t".join(column.title for column in columns), flush=False)
+        write_line("\t".join(escape(column.title) for column in columns), flush=False)
     for row in rows:
         write_line("\t".join(value(column, row) for column in columns), flush=False)
 

@@ -220,6 +220,6 @@ def _total(tags: Mapping[str, str], key: str) -> int | None:
     text = tags.get(key)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:20]) <= MAX_TOTAL:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_TOTAL)) and 1 <= int(text) <= MAX_TOTAL):
         raise Invalid(f"The tag {key} must be a whole number from 1 to {MAX_TOTAL}.")
     return int(text)

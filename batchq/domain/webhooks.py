@@ -145,6 +145,27 @@ def check_webhook_name(name: str) -> str:
     return name
 
 
+def matches_pattern(name: str, pattern: str) -> bool:
+    """Whether the name matches a pattern in which `*` stands for any characters, in any case.
+
+    It finds one part of the pattern after the other. Users choose patterns, and a regular expression of one with many
+    `*` takes milliseconds to compile.
+    """
+    name, (first, *parts) = name.lower(), pattern.lower().split("*")
+    if not parts:
+        return name == first
+    last, at = parts.pop(), len(first)
+    end = len(name) - len(last)
+    if not (at <= end and name.startswith(first) and name.endswith(last)):
+        return False
+    for part in parts:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
 def notified_webhook(tags: tuple[tuple[str, str], ...]) -> str | None:
     """The name of the webhook that the tags of a job name; None: they name none. Raises Invalid."""
     name = dict(tags).get(NOTIFY_TAG)

@@ -1,7 +1,6 @@
 """The ports of webhooks: their storage, the events they read, and the HTTP client that delivers."""
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Protocol
 
 from msgspec import Struct
@@ -9,7 +8,14 @@ from msgspec import Struct
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.enums import FINISHED, EventKind
 from batchq.domain.ids import parent_of
-from batchq.domain.webhooks import DeliveryOutcome, DeliveryProgress, EventSelection, Webhook, WebhookId
+from batchq.domain.webhooks import (
+    DeliveryOutcome,
+    DeliveryProgress,
+    EventSelection,
+    Webhook,
+    WebhookId,
+    matches_pattern,
+)
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 
 
@@ -66,8 +72,11 @@ class WebhookSender(Protocol):
     def check_url(self, url: str) -> None:
         """Raise Invalid for a URL to which nothing would be sent. The text contains its host only."""
 
-    async def send(self, request: OutgoingRequest) -> DeliveryOutcome:
-        """Send a request once. It never raises an error of the network, and ends within some seconds."""
+    async def send(self, request: OutgoingRequest, *, user: UserName) -> DeliveryOutcome:
+        """Send a request once, for the webhook of a user.
+
+        It never raises an error of the network, and ends within some seconds.
+        """
 
     async def close(self) -> None:
         """Close all connections."""
@@ -104,4 +113,4 @@ def _matches(selection: EventSelection, entry: FeedEntry) -> bool:
 
 
 def _matches_any(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+    return any(matches_pattern(name, pattern) for pattern in patterns)

@@ -264,7 +264,7 @@ def make_engine(
         checkpoints=ports.checkpoints,
         checkpoint_retention=settings.checkpoint_retention,
         capture_log=logs.capture,
-        read_metrics=metrics.stored,
+        read_metrics=metrics.of_ended,
         clock=ports.clock,
         survey_interval=settings.survey_every,
         observer=observer,

@@ -44,7 +44,7 @@ from batchq.domain import status_reasons
 from batchq.domain.container import Resources
 from batchq.server.facts import system_facts
 from batchq.server.health import ServerParts, existing_names, health, is_alive, is_ready, read_gauges
-from batchq.server.listeners import uses_accounts
+from batchq.server.listeners import caller_reader, uses_accounts
 from batchq.services.exec_sessions import ExecLimits, ExecService
 from batchq.services.job_log import LogFollower
 from batchq.services.job_reads import NamedJobService, TrainingLogStreams
@@ -155,6 +155,7 @@ def make_exec_sessions(server: ServerParts) -> ExecService:
         journal=Journal(settings.data),
         clock=server.clock,
         limits=ExecLimits(sessions=settings.exec_sessions, idle=settings.exec_idle),
+        present_caller=caller_reader(settings),
     )
 
 

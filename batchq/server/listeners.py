@@ -2,7 +2,7 @@
 
 import logging
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from socket import socket
@@ -25,6 +25,7 @@ from batchq.api.http.credentials import CredentialVerifier
 from batchq.api.http.tls import Certificate
 from batchq.api.http.unix_socket import OWNER_ONLY, WITH_GROUP, PeerNames, SocketFile, listening
 from batchq.api.serving.server import LIMITS, ConnectionLimits
+from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Role
 from batchq.errors import StartImpossible
 from batchq.ports.clock import Clock
@@ -143,6 +144,24 @@ def uses_accounts(settings: Settings) -> bool:
     If not, every caller is an admin. Decided when the server starts: if the file is lost later, no user is admitted.
     """
     return settings.auth is not Auth.NONE or (settings.no_tcp and bool(AccountsFile(settings.data).load().users))
+
+
+def caller_reader(settings: Settings) -> Callable[[Caller], Caller | None]:
+    """A function that reads the present rights of a caller, for what lasts longer than a request.
+
+    It returns None if the user or the access key is no longer valid, and raises Unavailable if a file of keys or
+    accounts cannot be used.
+    """
+    if not uses_accounts(settings):
+        return lambda caller: caller
+    keys, users = AccessKeyFile(settings.data), AccountsFile(settings.data)
+
+    def present(caller: Caller) -> Caller | None:
+        if caller.key and keys.user_of(caller.key) != caller.user:
+            return None
+        return users.load().caller(caller.user, key=caller.key)
+
+    return present
 
 
 def socket_file(settings: Settings, inherited: Path | None, *, has_accounts: bool) -> SocketFile | None:

@@ -6,7 +6,7 @@ containers of the job: otherwise a user would get the rights of another user's c
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from msgspec import Struct
@@ -38,7 +38,7 @@ from batchq.services.job_log import container_tag
 from batchq.services.jobs import JobService
 
 MAX_SECONDS = 12 * 3600.0  # of one session
-CHECK_INTERVAL = 60.0  # seconds between two checks of a session whose job reports no change
+CHECK_INTERVAL = 20.0  # seconds between two checks of a session whose job reports no change
 
 log = logging.getLogger(__name__)
 
@@ -63,11 +63,25 @@ class ExecTarget(Struct, frozen=True, kw_only=True):
 class ExecService:
     """Opens sessions of commands. Jobs that are not visible to the caller are treated as missing."""
 
-    def __init__(self, *, engine: Engine, jobs: JobService, journal: Journal, clock: Clock, limits: ExecLimits) -> None:
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        jobs: JobService,
+        journal: Journal,
+        clock: Clock,
+        limits: ExecLimits,
+        present_caller: Callable[[Caller], Caller | None],
+    ) -> None:
+        """`present_caller`: the caller with the present rights.
+
+        It returns None if the user or the access key is no longer valid, and may raise Unavailable.
+        """
         self._engine = engine
         self._jobs = jobs
         self._journal = journal
         self._clock = clock
+        self._present_caller = present_caller
         self.limits = limits
         #: The number of open sessions.
         self._open = 0
@@ -119,7 +133,10 @@ class ExecService:
             self._open -= 1
 
     async def wait_for_end(self, target: ExecTarget, *, caller: Caller) -> str:
-        """Wait until the session must end, for another reason than its command. Returns the reason."""
+        """Wait until the session must end, for another reason than its command. Returns the reason.
+
+        The rights of the caller are checked again each CHECK_INTERVAL. Raises Unavailable if they cannot be read.
+        """
         feed, loop = self._engine.history_feed, asyncio.get_running_loop()
         after, end = feed.last, loop.time() + MAX_SECONDS
         changes = FeedFilter(jobs=frozenset({node_of(target.job_id)[0]}))
@@ -128,9 +145,18 @@ class ExecService:
             after = await feed.next_change(after, changes, deadline=deadline, reader=caller.user) or after
             if feed.closed:
                 return "the server shuts down"
-            job = await self._jobs.find(target.job_id, caller=caller)
-            if job is None or job.attempt is None or job.attempt.number != target.tag.attempt:
+            present = self._present_caller(caller)
+            if present is None:
+                return "the user or the access key of the caller is no longer valid"
+            job = await self._jobs.find(target.job_id, caller=present)
+            if job is None:
+                return "the caller may not see the job any more"
+            if job.attempt is None or job.attempt.number != target.tag.attempt:
                 return "the container of the job has ended"
+            try:
+                self._check_policies(job, present)
+            except Forbidden as why:
+                return str(why)
         return f"a session lasts {MAX_SECONDS / 3600:g} hours at most"
 
     def _check_policies(self, job: Job, caller: Caller) -> None:

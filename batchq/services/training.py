@@ -2,7 +2,8 @@
 
 Metrics are in METRICS_FILE or in the log, or saved with the job's last attempt. Their regular expressions are
 google-re2's, whose time is linear in the length of a line. Python's `re` would let one user stop the server with a
-regular expression that backtracks.
+regular expression that backtracks. Still a line may take 0.1 s, and thousands of jobs may end at the same time, so one
+log is searched at a time, in a thread. google-re2 lets other threads run meanwhile. The users take turns.
 """
 
 import asyncio
@@ -39,9 +40,9 @@ MAX_LINES = 20_000  # lines of a log that are searched, the last ones
 MAX_LINE = 4096  # characters of a line that are searched; a longer line of METRICS_FILE is ignored
 MAX_OBJECTS = 1000  # lines of METRICS_FILE that are read, the last ones
 MAX_METRICS = 100  # metrics of METRICS_FILE
-SLICE_SECONDS = 0.01  # after which the event loop is yielded
-MAX_SECONDS = 0.5  # of CPU for one job; metrics that are not found until then are left out
+MAX_SECONDS = 0.5  # for one job; metrics that are not found until then are left out
 MAX_WAITING = 15  # requests of one user that wait while another one of the same user is being read
+MAX_ENDED = 1_000_000  # jobs of one user that have ended and wait; none is refused
 MAX_MEMORY = 256 * 1024  # bytes for one compiled expression; it also bounds the time for a line, to 0.1 s
 _CACHED = 256  # compiled expressions
 
@@ -52,7 +53,10 @@ class MetricsService:
     def __init__(self, *, logs: CloudWatchLogs, checkpoints: CheckpointStore) -> None:
         self._logs = logs
         self._checkpoints = checkpoints
-        self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
+        self._requests = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
+        self._ends = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_ENDED)
+        #: Of all searches, first come, first served.
+        self._one_at_a_time = asyncio.Lock()
 
     async def current(self, job: Job, *, caller: Caller) -> Mapping[str, MetricValue]:
         """The last values of the newest attempt, by name; empty for a job that has reported none or never ran.
@@ -66,23 +70,26 @@ class MetricsService:
             return {}
         if attempt.metrics:
             return dict(attempt.metrics)
-        async with self._one_at_a_time.of(caller.user):
+        async with self._requests.of(caller.user):
             tag = leading_tag(job, attempt.number)
             if spec_of(job, tag).logging.captured:
                 await self._logs.copy(tag)
-            return await self.stored(job, attempt)
+            return await self._stored(job, attempt)
 
-    async def stored(self, job: Job, attempt: Attempt) -> Mapping[str, MetricValue]:
-        """The last values in METRICS_FILE of the job or, without any, in the stored log of the attempt, by name.
+    async def of_ended(self, job: Job, attempt: Attempt) -> Mapping[str, MetricValue]:
+        """The last values of an attempt that has ended, by name. Raises StoreFailed."""
+        async with self._ends.of(job.spec.owner.user):
+            return await self._stored(job, attempt)
 
-        Raises StoreFailed.
-        """
+    async def _stored(self, job: Job, attempt: Attempt) -> Mapping[str, MetricValue]:
+        """The last values in METRICS_FILE of the job or, without any, in the stored log of the attempt, by name."""
         if job.spec.checkpoints is not None:
             found = values_in_file(await self._checkpoints.metrics(job.id))
             if found:
                 return found
-        page = await self._logs.tail(leading_tag(job, attempt.number), limit=MAX_LINES)
-        return await last_values(page.lines, job.spec.metric_rules)
+        async with self._one_at_a_time:
+            page = await self._logs.tail(leading_tag(job, attempt.number), limit=MAX_LINES)
+            return await asyncio.to_thread(last_values, page.lines, job.spec.metric_rules)
 
 
 def values_in_file(content: bytes) -> dict[str, MetricValue]:
@@ -104,10 +111,10 @@ def values_in_file(content: bytes) -> dict[str, MetricValue]:
     return found
 
 
-async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) -> dict[str, MetricValue]:
-    """For each rule the value of its last match, by name; rules without a match are left out."""
+def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) -> dict[str, MetricValue]:
+    """For each rule the value of its last match, by name; rules without a match are left out. Runs in a thread."""
     missing, found = patterns(rules), dict[str, MetricValue]()
-    began = slice_began = perf_counter()
+    end = perf_counter() + MAX_SECONDS
     for line in reversed(lines):
         message = line.message[:MAX_LINE]
         for name, pattern in list(missing.items()):
@@ -116,12 +123,8 @@ async def last_values(lines: Sequence[StoredLine], rules: Sequence[MetricRule]) 
             if value is not None:
                 found[name] = value
                 del missing[name]
-            now = perf_counter()
-            if now - slice_began > SLICE_SECONDS:
-                if now - began > MAX_SECONDS:
-                    return found
-                await asyncio.sleep(0)  # noqa: TID251 - yields the event loop, does not wait
-                slice_began = perf_counter()
+            if perf_counter() > end:
+                return found
         if not missing:
             break
     return found

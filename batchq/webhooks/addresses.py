@@ -18,8 +18,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 #: IPv6 addresses whose last 32 bits are the IPv4 address to which a gateway connects (RFC 6052).
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-#: Of machines in a cloud that `ipaddress` takes for public: IETF assignments with Oracle's metadata, Azure's host.
-_CLOUD = (ipaddress.ip_network("192.0.0.0/24"), ipaddress.ip_network("168.63.129.16/32"))
+#: What `ipaddress` takes for public: IETF assignments with Oracle's metadata, Azure's host, gateways of 6to4, examples.
+_NOT_PUBLIC = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "168.63.129.16/32", "192.88.99.0/24", "3fff::/20")))
 
 
 def is_public(text: str) -> bool:
@@ -35,7 +35,7 @@ def _is_global(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.is_site_local:
         return False
     is_usual = address.is_global and not address.is_multicast and not address.is_reserved
-    return is_usual and not any(address in network for network in _CLOUD)
+    return is_usual and not any(address in network for network in _NOT_PUBLIC)
 
 
 def _connected(address: Address) -> list[Address]:
@@ -63,10 +63,10 @@ def parse_url(text: str, hosts: Collection[str]) -> URL:
         raise Invalid(f"The URL of a webhook must have at most {MAX_URL} printable ASCII characters without spaces.")
     try:
         url = URL(text)
-        port = url.port
+        host, port = url.host, url.port  # the host is decoded here: `xn--` begins a name that may have no decoding
     except ValueError:
         raise Invalid("The URL of the webhook is not valid.") from None
-    if url.scheme not in PORTS or not url.host or not port:
+    if url.scheme not in PORTS or not host or not port:
         raise Invalid("The URL of a webhook must begin with https:// and name a host.")
     if url.user is not None or url.password is not None:
         raise Invalid("The URL of a webhook must contain no user name: use a token.")
@@ -75,13 +75,13 @@ def parse_url(text: str, hosts: Collection[str]) -> URL:
     if is_listed(url, hosts):
         return url
     if url.scheme != "https":
-        raise Invalid(f"The URL of a webhook must begin with https://, except for hosts of --webhook-hosts: {url.host}")
+        raise Invalid(f"The URL of a webhook must begin with https://, except for hosts of --webhook-hosts: {host}")
     try:
-        ipaddress.ip_address(url.host)
+        ipaddress.ip_address(host)
     except ValueError:
         return url
-    if not is_public(url.host):
-        raise Invalid(f"The address {url.host} is not public, and not one of --webhook-hosts.")
+    if not is_public(host):
+        raise Invalid(f"The address {host} is not public, and not one of --webhook-hosts.")
     return url
 
 

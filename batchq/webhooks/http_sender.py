@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 from contextlib import suppress
+from contextvars import ContextVar
 from datetime import timedelta
 from http import HTTPStatus
 from threading import Thread
@@ -19,16 +20,20 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from batchq import __version__
+from batchq.domain.access.accounts import UserName
 from batchq.domain.enums import DeliveryVerdict
 from batchq.domain.webhooks import DeliveryOutcome
-from batchq.errors import Invalid
+from batchq.errors import Invalid, Throttled
 from batchq.ports.webhooks import OutgoingRequest
+from batchq.system.throttling import ConcurrencyLimit
 from batchq.webhooks.addresses import is_listed, is_public, parse_url
 
 TIMEOUT = 15.0  # seconds of one try
 DRAIN_TIMEOUT = 2.0  # seconds for the rest of an answer, behind its headers
 MAX_ANSWER = 64 * 1024  # bytes of an answer that are read; with more the connection is closed
 LOOKUP_THREADS = 16
+MAX_LOOKUPS = 4  # threads of the webhooks of one user
+MAX_WAITING_LOOKUPS = 64  # of the webhooks of one user; more are refused
 NOT_PERMITTED = "its address is not public, and its host not one of --webhook-hosts"
 
 #: Answers to the content of a request: another event may be accepted.
@@ -40,6 +45,9 @@ _REJECTIONS = {
 }
 
 log = logging.getLogger(__name__)
+
+#: The user for whom the present task sends. A look-up runs in a task that aiohttp makes with a copy of the context.
+_USER: ContextVar[UserName] = ContextVar("webhook_user")
 
 
 class HttpSender:
@@ -56,7 +64,8 @@ class HttpSender:
     def check_url(self, url: str) -> None:
         parse_url(url, self._hosts)
 
-    async def send(self, request: OutgoingRequest) -> DeliveryOutcome:
+    async def send(self, request: OutgoingRequest, *, user: UserName) -> DeliveryOutcome:
+        _USER.set(user)
         try:
             url = parse_url(request.url, self._hosts)
         except Invalid as refusal:  # the operator permits the host no longer
@@ -112,18 +121,22 @@ class _Resolver(AbstractResolver):
     """Looks up names in threads of its own.
 
     A look-up of a name that a user chose may hang: it holds no thread of other parts, and does not delay the server's
-    end, as the threads of a ThreadPoolExecutor do.
+    end, as the threads of a ThreadPoolExecutor do. It continues after its request was given up, so the threads of each
+    user are limited too.
     """
 
     def __init__(self) -> None:
         self._free = asyncio.Semaphore(LOOKUP_THREADS)
+        self._users = ConcurrencyLimit[UserName](at_once=MAX_LOOKUPS, waiting=MAX_WAITING_LOOKUPS)
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        await self._free.acquire()
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        Thread(target=self._look_up, args=(done, host, port, family), name="webhook-lookup", daemon=True).start()
+        try:
+            async with self._users.of(_USER.get()):
+                found = await self._found(host, port, family)
+        except Throttled:
+            raise OSError("too many look-ups of names are in progress") from None
         return [
             ResolveResult(
                 hostname=host,
@@ -133,8 +146,14 @@ class _Resolver(AbstractResolver):
                 proto=proto,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for kind, _, proto, _, address in await done
+            for kind, _, proto, _, address in found
         ]
+
+    async def _found(self, host: str, port: int, family: socket.AddressFamily) -> list[Any]:
+        await self._free.acquire()
+        done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        Thread(target=self._look_up, args=(done, host, port, family), name="webhook-lookup", daemon=True).start()
+        return await done
 
     async def close(self) -> None:
         """Do nothing: no connection is kept, and a thread ends with its look-up."""

@@ -58,6 +58,20 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
     assert (variables["lr"], variables["seed"]) == ("0.01", "3")
 
 
+async def test_why_escapes_the_reasons_of_a_group(batchq):
+    hostile, escaped = "\x1b]52;c;AAAA\x07\u202e", r"\x1b]52;c;AAAA\x07\u202e"
+    flags = ("--name", "fit", *LASTS, "--each", "seed=1..2", "--max-running", "1")
+    _, (first, second), _ = await batchq("submit", "busybox", *flags)
+    await batchq("hold", second, "--reason", hostile)
+    await batchq("terminate", first, "--reason", hostile)
+    await batchq("wait", first)
+
+    _, (_, failed, waits), _ = await batchq("why", "fit")
+
+    assert failed == f"1 FAILED: {escaped}"
+    assert f'"{escaped}"' in waits
+
+
 async def test_groups_and_jobs_are_waited_for_together(batchq):
     await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "seed=1..2")
     await batchq("submit", "busybox", "--name", "alone", *FAILS)

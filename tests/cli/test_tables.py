@@ -131,6 +131,15 @@ def test_control_and_direction_characters_are_escaped():
     assert shown("--color", "never", rows=hostile).splitlines()[1].split() == ["1", r"\x1b[2J", r"a\tb\n\u202ec"]
 
 
+@pytest.mark.parametrize("flags", [["--color", "never"], ["-o", "csv"], ["-o", "wide", "--color", "never"]])
+def test_titles_are_escaped_because_users_name_the_values_of_a_sweep(flags):
+    hostile = Column(title="\x1b]52;c;AAAA\x07\u202eLR", full=lambda _: "1")
+    with redirect_stdout(Terminal()) as stdout:
+        print_list(output_flags(*flags), {}, [{}], [hostile])
+
+    assert stdout.getvalue().split() == [r"\x1b]52;c;AAAA\x07\u202eLR", "1"]
+
+
 def test_a_query_selects_from_the_response(capsys):
     print_rows("--query", "jobs[?status=='FAILED'].id")
 

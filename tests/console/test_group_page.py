@@ -77,11 +77,12 @@ async def test_all_results_are_offered_as_csv(browser, sweep):
 
 
 async def test_a_text_of_the_csv_is_no_formula(browser):
-    await browser.run(until="SUCCEEDED", script=FAST, tags=TAGS, parameters={"a": "=1+1", "b": "-1"})
+    parameters = {"a": "=1+1", "b": "-1", "=cmd|' /C calc'!A0": "c"}
+    await browser.run(until="SUCCEEDED", script=FAST, tags=TAGS, parameters=parameters)
 
     (row,) = csv.DictReader(io.StringIO((await browser.open(f"/ui/groups/{await group_id(browser)}/csv")).body))
 
-    assert (row["a"], row["b"]) == ("'=1+1", "-1")
+    assert (row["a"], row["b"], row["'=cmd|' /C calc'!A0"]) == ("'=1+1", "-1", "c")
 
 
 async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):

@@ -234,7 +234,7 @@ def test_invalid_prices_are_refused(table, why):
     [
         *(
             (training_plan, [("batchq:total-epochs", text)], "total-epochs")
-            for text in ("0", "-1", "1.5", "x", "", "9" * 30)
+            for text in ("0", "-1", "1.5", "x", "", "9" * 30, f"{1:020}9")
         ),
         (metric_rules, [("batchq:metric:", "(x)")], "name of a metric"),
         (metric_rules, [(f"batchq:metric:m{index}", "(x)") for index in range(41)], "at most 40"),

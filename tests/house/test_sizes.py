@@ -27,7 +27,7 @@ MAX_PACKAGE_LINES = {
     "batchq/logs": 1_350,
     "batchq/ports": 3_150,
     "batchq/server": 1_400,
-    "batchq/services": 4_650,
+    "batchq/services": 4_700,
     "batchq/store": 6_150,
     "batchq/system": 750,
     "batchq/webhooks": 800,
@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_800,
     "compute/kubernetes": 3_750,
     "compute/simulated": 1_050,
-    "tests": 114_400,
+    "tests": 114_750,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40

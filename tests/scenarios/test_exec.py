@@ -11,13 +11,14 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
 from batchq.errors import Forbidden, Invalid, NotFound, NotSupported, Throttled
 from batchq.ports.exec_session import ExecCommand
-from batchq.services.exec_sessions import ExecLimits, ExecService
+from batchq.services.exec_sessions import CHECK_INTERVAL, ExecLimits, ExecService
 from tests.support.scripts import lasting
 
 RUNS = lasting(output=("ready",), exec_output=("hello",), exec_exit_code=3)
 WRITES = ExecCommand(command=("sh", "-c", "echo hello; exit 3"))
 READS = ExecCommand(command=("cat",))
 EVE = Caller(user="eve", account="other")
+FORBIDS = ContainerPolicy(exec_allowed=False)
 
 
 @pytest.fixture
@@ -30,9 +31,15 @@ def sessions(world, journal):
     return service(world, journal)
 
 
-def service(world, journal, *, at_once=2):
-    limits = ExecLimits(sessions=at_once, idle=60)
-    return ExecService(engine=world.engine, jobs=world.jobs, journal=journal, clock=world.clock, limits=limits)
+def service(world, journal, *, at_once=2, present_caller=lambda caller: caller):
+    return ExecService(
+        engine=world.engine,
+        jobs=world.jobs,
+        journal=journal,
+        clock=world.clock,
+        limits=ExecLimits(sessions=at_once, idle=60),
+        present_caller=present_caller,
+    )
 
 
 async def opened(sessions, world, job, *, container=None):
@@ -67,6 +74,32 @@ async def test_a_stop_of_the_job_ends_the_session(world, sessions):
         assert await end == "the container of the job has ended"
 
     await world.wait_for(job, Status.FAILED, status_reason="enough")
+
+
+@pytest.mark.fault("SE92")
+@pytest.mark.parametrize(
+    ("present", "reason"),
+    [
+        (None, "the user or the access key of the caller is no longer valid"),
+        (EVE, "the caller may not see the job any more"),
+        (Caller(user="ada", account="lab", allowance=FORBIDS), "Commands in running containers are not allowed"),
+    ],
+)
+async def test_a_session_ends_soon_after_its_caller_has_lost_the_right(simulated, journal, present, reason):
+    world = simulated
+    world.caller = Caller(user="ada", account="lab", allowance=ContainerPolicy())
+    world.people = replace(world.people, accounts={"lab": Account(name="lab", allowance=ContainerPolicy())})
+    presents = [world.caller]
+    sessions = service(world, journal, present_caller=lambda caller: presents[-1])
+    target = await opened(sessions, world, await world.start(replace(RUNS, exec_echoes=True)))
+
+    end = asyncio.create_task(sessions.wait_for_end(target, caller=world.caller))
+    await asyncio.sleep(10 * CHECK_INTERVAL)
+    assert not end.done()
+    presents.append(present)
+
+    async with asyncio.timeout(2 * CHECK_INTERVAL):
+        assert (await end).startswith(reason)
 
 
 async def test_a_command_is_refused_where_it_cannot_run(simulated, journal):

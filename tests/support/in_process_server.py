@@ -82,7 +82,7 @@ class InProcessServer:
             checkpoints=checkpoints,
             checkpoint_retention=None,
             capture_log=self.logs.capture,
-            read_metrics=metrics.stored,
+            read_metrics=metrics.of_ended,
             clock=clock,
             survey_interval=survey_interval,
             observer=NoObserver(),

@@ -45,7 +45,7 @@ class RecordingSender:
     def check_url(self, url):
         parse_url(url, ())
 
-    async def send(self, request):
+    async def send(self, request, *, user):
         self.requests.append(request)
         return self.answer(request)
 

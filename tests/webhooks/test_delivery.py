@@ -152,10 +152,10 @@ async def test_an_endpoint_that_hangs_delays_no_other_webhook(board):
     hanging = asyncio.Event()
     send = board.sender.send
 
-    async def sends(request):
+    async def sends(request, *, user):
         if "slow" in request.url:
             await hanging.wait()
-        return await send(request)
+        return await send(request, user=user)
 
     board.sender.send = sends
     await board.start()

@@ -13,11 +13,14 @@ from batchq.errors import Invalid
 from batchq.ports.webhooks import OutgoingRequest
 from batchq.webhooks import http_sender
 from batchq.webhooks.addresses import is_public
-from batchq.webhooks.http_sender import NOT_PERMITTED, HttpSender
+from batchq.webhooks.http_sender import LOOKUP_THREADS, MAX_LOOKUPS, NOT_PERMITTED, HttpSender
 from tests.webhooks.receiver import receiving
 
 DELIVERED, FAILED = DeliveryVerdict.DELIVERED, DeliveryVerdict.FAILED
 METADATA = "http://169.254.169.254/latest/meta-data/"
+
+
+ADA, EVE = "ada", "eve"
 
 
 def request(url):
@@ -39,7 +42,7 @@ async def sender(receiver):
 
 
 async def test_a_request_is_sent_once_with_its_headers_and_body(receiver, sender):
-    outcome = await sender.send(request(f"{receiver.url}?a=b%2Fc"))
+    outcome = await sender.send(request(f"{receiver.url}?a=b%2Fc"), user=ADA)
 
     assert (outcome.verdict, outcome.text) == (DELIVERED, "answered 200")
     ((method, path, headers, body),) = receiver.requests
@@ -57,7 +60,7 @@ async def test_the_status_decides(receiver, sender, status, verdict):
         return web.Response(status=status, headers={"Retry-After": "7"})
 
     receiver.answer = answer
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
 
     assert outcome.verdict == verdict
     assert outcome.text.startswith(f"answered {status}")
@@ -70,7 +73,7 @@ async def test_an_odd_retry_after_is_ignored(receiver, sender, after):
         return web.Response(status=503, headers={"Retry-After": after})
 
     receiver.answer = answer
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
 
     assert (outcome.verdict, outcome.retry_after) == (FAILED, None)
 
@@ -81,7 +84,7 @@ async def test_a_redirect_to_the_metadata_of_a_cloud_is_not_followed(receiver, s
         return web.Response(status=307, headers={"Location": METADATA})
 
     receiver.answer = answer
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
 
     assert (outcome.verdict, outcome.text) == (FAILED, "answered 307; redirects are not followed")
     assert len(receiver.requests) == 1
@@ -95,7 +98,7 @@ async def test_a_name_that_leads_to_a_private_address_is_not_connected_to(receiv
     url = f"https://rebound.example.com:{receiver.port}/hook"
     sender.check_url(url)
 
-    outcome = await sender.send(request(url))
+    outcome = await sender.send(request(url), user=ADA)
 
     assert outcome.verdict is FAILED
     assert outcome.text == f"rebound.example.com cannot be connected to: {NOT_PERMITTED}"
@@ -105,7 +108,7 @@ async def test_a_name_that_leads_to_a_private_address_is_not_connected_to(receiv
 @pytest.mark.fault("SE86")
 @pytest.mark.parametrize("host", ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost", "localhost."])
 async def test_another_spelling_of_loopback_is_not_connected_to(receiver, sender, host):
-    outcome = await sender.send(request(f"https://{host}:{receiver.port}/hook"))
+    outcome = await sender.send(request(f"https://{host}:{receiver.port}/hook"), user=ADA)
 
     assert outcome.verdict is FAILED
     assert receiver.requests == []
@@ -121,9 +124,9 @@ async def test_each_connection_is_checked_anew(receiver, monkeypatch):
     url = f"https://rebound.example.com:{receiver.port}/hook"
 
     public.add("127.0.0.1")
-    first = await sender.send(request(url))
+    first = await sender.send(request(url), user=ADA)
     public.clear()
-    second = await sender.send(request(url))
+    second = await sender.send(request(url), user=ADA)
     await sender.close()
 
     assert NOT_PERMITTED not in first.text
@@ -134,7 +137,7 @@ async def test_each_connection_is_checked_anew(receiver, monkeypatch):
 async def test_only_the_named_port_of_a_permitted_host_is_connected_to(receiver):
     sender = HttpSender((f"127.0.0.1:{receiver.port + 1}",), timeout=1)
 
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
     await sender.close()
 
     assert (outcome.verdict, receiver.requests) == (FAILED, [])
@@ -150,7 +153,7 @@ async def test_an_answer_that_never_begins_is_given_up(receiver, sender):
         return web.Response()
 
     receiver.answer = answer
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
     released.set()
 
     assert (outcome.verdict, outcome.text) == (FAILED, "no answer in 1 s")
@@ -175,7 +178,7 @@ async def test_an_answer_without_end_is_not_read_to_its_end(receiver, sender, mo
             is_over.set()
 
     receiver.answer = answer
-    outcome = await sender.send(request(receiver.url))
+    outcome = await sender.send(request(receiver.url), user=ADA)
 
     assert outcome.verdict is DELIVERED
     await asyncio.wait_for(is_over.wait(), 10)  # the connection was closed
@@ -189,7 +192,7 @@ async def test_headers_without_end_are_an_error(receiver, sender):
 
     receiver.answer = answer
 
-    assert (await sender.send(request(receiver.url))).verdict is FAILED
+    assert (await sender.send(request(receiver.url), user=ADA)).verdict is FAILED
 
 
 async def test_an_endpoint_that_cannot_be_reached_is_a_failure(receiver, sender):
@@ -198,11 +201,11 @@ async def test_an_endpoint_that_cannot_be_reached_is_a_failure(receiver, sender)
         return web.Response()
 
     receiver.answer = answer
-    aborted = await sender.send(request(receiver.url))
+    aborted = await sender.send(request(receiver.url), user=ADA)
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
     away = HttpSender(("127.0.0.1",), timeout=1)
-    refused = await away.send(request(f"http://127.0.0.1:{port}/"))
+    refused = await away.send(request(f"http://127.0.0.1:{port}/"), user=ADA)
     await away.close()
 
     assert (aborted.verdict, refused.verdict) == (FAILED, FAILED)
@@ -221,13 +224,41 @@ async def test_look_ups_that_hang_delay_neither_others_nor_the_end(receiver, sen
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     try:
         outcomes = await asyncio.gather(
-            *(sender.send(request("https://hangs.example.com/")) for _ in range(4)), sender.send(request(receiver.url))
+            *(sender.send(request("https://hangs.example.com/"), user=ADA) for _ in range(4)),
+            sender.send(request(receiver.url), user=ADA),
         )
         await sender.close()
     finally:
         hanging.set()
 
     assert [outcome.verdict for outcome in outcomes] == [FAILED] * 4 + [DELIVERED]
+
+
+@pytest.mark.fault("SE91")
+async def test_look_ups_that_hang_delay_no_webhook_of_another_user(receiver, sender, monkeypatch):
+    """A look-up holds its thread also after its request was given up."""
+    hanging, known, begun = threading.Event(), socket.getaddrinfo, []
+
+    def look_up(host, *more):
+        if host.startswith("hangs"):
+            begun.append(host)
+            hanging.wait()
+        return known("localhost", *more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    urls = [f"https://hangs-{number}.example.com/" for number in range(4 * LOOKUP_THREADS)]
+    given_up = [asyncio.create_task(sender.send(request(url), user=EVE)) for url in urls]
+    await asyncio.sleep(0.2)
+    for task in given_up:
+        task.cancel()
+    try:
+        outcome = await sender.send(request("https://hooks.example.com/"), user=ADA)
+        await sender.close()
+    finally:
+        hanging.set()
+
+    assert outcome.text.endswith(NOT_PERMITTED)
+    assert len(begun) == MAX_LOOKUPS
 
 
 def leads_to(address):
@@ -291,6 +322,9 @@ SECRET_PATH = "/services/T0/secret-part"
         "https://hooks.example.com/\u202e",
         "https://hoöks.example.com",
         "https://[",
+        "https://xn--",
+        "https://[3fff::1]",
+        "https://192.88.99.1",
         "https://hooks.example.com/#fragment",
         "http://listed.example.com:81",
         "https://" + "a" * 2048,
