@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.forms import Form, new_invocation
+from batchq.api.console.forms import Form, FormState
 from batchq.api.console.job_filters import JobFilters
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order, parse_members
+from batchq.api.console.pages import Page, PageAnswer, PageTable, parse_members
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
@@ -99,50 +99,8 @@ class RerunResult(Struct, frozen=True, kw_only=True):
         return sum(bool(job.new) for job in self.jobs)
 
 
-@pages.get("/rerun", Permission.SELF)
-async def rerun_page(parts: Parts, visit: Call[RerunSelection]) -> PageAnswer:
-    return await _page(parts, visit.input, visit.caller)
-
-
-@pages.post("/rerun", Permission.SELF)
-async def post_rerun(parts: Parts, visit: Call[RerunForm]) -> PageAnswer:
-    form, caller = visit.input, visit.caller
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(parts, form, caller, form, error=error, status=status)
-
-    async def order() -> str:
-        jobs, left_out = await _selected(parts, form, caller)
-        if not jobs:
-            raise Invalid(f"No job is submitted: {left_out}.")
-        result = RerunResult(jobs=await _submit(parts.batch, jobs, form, caller))
-        if not result.submitted:
-            raise Invalid(result.jobs[0].error)
-        if len(result.jobs) == 1:
-            return job_path(result.jobs[0].new)
-        parts.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
-        return f"/ui/rerun/results/{form.invocation}"
-
-    return await give_order(parts, caller, form, order, show_again)
-
-
-@pages.get("/rerun/results/{invocation}", Permission.SELF)
-async def rerun_result(parts: Parts, visit: Call[None]) -> PageAnswer:
-    result = parts.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
-    if result is None:
-        raise NotFound("The result is not stored.")
-    return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
-
-
-async def _page(
-    parts: Parts,
-    selection: RerunSelection,
-    caller: Caller,
-    form: RerunForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
+async def rerun_page(parts: Parts, visit: Call[RerunSelection], state: FormState) -> Page:
+    selection, caller = visit.input, visit.caller
     jobs: Sequence[JobDocument] = ()
     left_out = LeftOut()
     try:
@@ -150,7 +108,7 @@ async def _page(
     except NotFound:
         raise
     except Invalid as why:
-        error, status = error or str(why), HTTPStatus.BAD_REQUEST
+        state = replace(state, error=state.error or str(why), status=HTTPStatus.BAD_REQUEST)
     values = {
         "selection": selection,
         "jobs": jobs,
@@ -162,11 +120,32 @@ async def _page(
         "statuses": {status.value: status for status in Status},
         "queues": sorted(parts.catalog.queues_of(caller)),
         "may_change": all(has_one_container(job) for job in jobs),
-        "form": form,
-        "error": error,
-        "invocation": new_invocation(),
+        **state.values,
     }
-    return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+    return Page(template="rerun.html", title="Submit jobs again", values=values, status=state.status)
+
+
+@pages.order("/rerun", Permission.SELF, page=rerun_page)
+async def rerun(parts: Parts, visit: Call[RerunForm]) -> str:
+    form, caller = visit.input, visit.caller
+    jobs, left_out = await _selected(parts, form, caller)
+    if not jobs:
+        raise Invalid(f"No job is submitted: {left_out}.")
+    result = RerunResult(jobs=await _submit(parts.batch, jobs, form, caller))
+    if not result.submitted:
+        raise Invalid(result.jobs[0].error)
+    if len(result.jobs) == 1:
+        return job_path(result.jobs[0].new)
+    parts.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
+    return f"/ui/rerun/results/{form.invocation}"
+
+
+@pages.get("/rerun/results/{invocation}", Permission.SELF)
+async def rerun_result(parts: Parts, visit: Call[None]) -> PageAnswer:
+    result = parts.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
+    if result is None:
+        raise NotFound("The result is not stored.")
+    return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
 
 
 def _with_stopped(selection: RerunSelection) -> str:
