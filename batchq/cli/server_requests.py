@@ -200,10 +200,7 @@ def stream_stops(
 ) -> Iterator[Iterator[JobLine | CountsLine]]:
     """The lines of the response to a bulk stop, each as soon as it arrives. `timeout`: as of `stream_responses`."""
     with stream_responses(url, path, content, timeout=timeout) as documents:
-        yield (_to_line(document, url) for document in documents)
-
-
-def _to_line(document: Document, url: str) -> JobLine | CountsLine:
-    if "counts" in document:
-        return to_answer(document, CountsLine, url=url)
-    return to_answer(document, JobLine, url=url)
+        yield (
+            to_answer(document, CountsLine, url=url) if "counts" in document else to_answer(document, JobLine, url=url)
+            for document in documents
+        )
