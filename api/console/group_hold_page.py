@@ -19,6 +19,7 @@ from batchq.api.console.group_page import find_group
 from batchq.api.console.hold_pages import HOLD, RELEASE, HoldAction
 from batchq.api.console.pages import Page, PageTable
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -110,11 +111,8 @@ async def _jobs(
     """The jobs that an order changes, an array as one job, the newest first, READ_AT_ONCE at a time."""
     groups = frozenset({group.terms.id})
     selection = replace(_SELECTED[action.name], groups=groups, created_before=before)
-    query: PageQuery | None = PageQuery(selection=selection, limit=READ_AT_ONCE)
-    while query is not None:
-        page = await parts.search.search(query, caller=caller)
+    async for page in job_pages(parts, PageQuery(selection=selection, limit=READ_AT_ONCE), caller=caller):
         yield [job for job in page.jobs if action is RELEASE or job.hold is None]
-        query = None if page.next is None else replace(query, before=page.next)
 
 
 async def _page(action: HoldAction, parts: Parts, visit: Call[None], state: FormState) -> Page:

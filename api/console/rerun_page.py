@@ -17,6 +17,7 @@ from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -213,19 +214,16 @@ async def _matching(parts: Parts, filters: str, caller: Caller) -> list[str]:
         raise Invalid("No jobs are selected: choose jobs, or give a filter.")
     selection = query.selection(parts.clock.now())
     finished = replace(selection, statuses=selection.possible_statuses & FINISHED)
-    search, jobs = PageQuery(selection=finished, limit=MAX_JOBS + 1), list[Job]()
-    for _ in range(MAX_SEARCHES):
-        page = await parts.search.search(search, caller=caller)
+    jobs, reads = list[Job](), 0
+    async for page in job_pages(parts, PageQuery(selection=finished, limit=MAX_JOBS + 1), caller=caller):
         jobs += page.jobs
-        if page.next is None or len(jobs) > MAX_JOBS:
-            break
-        search = replace(search, before=page.next)
-    else:
-        raise Invalid("The search needs more steps than one request may take: use narrower filters.")
-    if len(jobs) > MAX_JOBS:
-        raise Invalid(
-            f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
-        )
+        reads += 1
+        if len(jobs) > MAX_JOBS:
+            raise Invalid(
+                f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
+            )
+        if reads == MAX_SEARCHES and page.next is not None:
+            raise Invalid("The search needs more steps than one request may take: use narrower filters.")
     return [job.id for job in reversed(jobs)]
 
 
@@ -237,11 +235,11 @@ async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Jo
         return [found] if found is not None and found.status is Status.FAILED else []
     failed = JobSelection(parent=job_id, statuses=frozenset({Status.FAILED}))
     query = PageQuery(selection=failed, limit=MAX_JOBS)
-    page = await parts.search.search(query, caller=caller)
-    children = list(page.jobs)
-    while page.next is not None and len(children) <= MAX_JOBS:
-        page = await parts.search.search(replace(query, before=page.next), caller=caller)
+    children = list[Job]()
+    async for page in job_pages(parts, query, caller=caller):
         children += page.jobs
+        if len(children) > MAX_JOBS:
+            break
     return sorted(children, key=lambda child: child.sequence)
 
 

@@ -244,6 +244,7 @@ class JobServer(ScriptedServer):
         app.router.add_post("/v1/submitjob", self._submit)
         app.router.add_post("/v1/describejobs", self._describe)
         app.router.add_get("/v1/batchq/jobs/{id}", self._get)
+        app.router.add_get("/v1/batchq/jobs/{id}/cost", self._cost)
         app.router.add_get("/v1/batchq/jobs/{id}/log", self._log)
         app.router.add_get("/v1/batchq/jobs/{id}/why", self._why)
         app.router.add_post("/v1/batchq/{verb:canceljobs|terminatejobs}", self._stop)
@@ -288,6 +289,9 @@ class JobServer(ScriptedServer):
         use = {} if self.use is None else {"use": self.use}
         cost = {} if self.cost is None else {"cost": self.cost}
         return self.json(request, {"job": details(row_of(self.states[0]) | use, **cost)})
+
+    async def _cost(self, request):
+        return self.json(request, {"jobId": JOB, "cost": self.cost})
 
     async def _log(self, request):
         self.log_requests.append(request.match_info["id"])
