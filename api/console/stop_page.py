@@ -170,7 +170,7 @@ async def force_fail_page(parts: Parts, visit: Call[None], state: FormState) -> 
 
 
 @pages.order("/jobs/{id}/force-fail", Permission.MAINTENANCE, page=force_fail_page)
-async def force_fail(parts: Parts, visit: Call[ForceFailForm]) -> str:
+async def force_failure(parts: Parts, visit: Call[ForceFailForm]) -> str:
     subject, form = await _subject(parts, visit), visit.input
     if not await _hangs(parts, subject, visit.caller):
         raise Invalid(NOT_HANGING)

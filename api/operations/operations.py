@@ -170,7 +170,7 @@ def aws_operation(
 ) -> Operation:
     """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
 
-    `service`: its name in `aws_models`. The second argument is the request as the dialect's table makes it.
+    `service`: its name in `aws_models`. The second argument is the Call, or the request that the dialect's table makes.
     """
     shape = get_type_hints(handle).get("body")
     carry_out = handle if shape is None else lambda parts, request: handle(parts, request, request.input)

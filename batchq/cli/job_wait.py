@@ -36,7 +36,7 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
-from batchq.cli.server_requests import fetch_cost, fetch_jobs, fetch_rows
+from batchq.cli.server_requests import fetch_all_jobs, fetch_cost, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.progress import progress_of
@@ -127,10 +127,8 @@ def _selected(args: Namespace, url: str, filters: Filters) -> dict[str, JobRow]:
     else:
         if not (args.states or args.since or args.until):
             filters["jobStatuses"] = STATES["PENDING"] + STATES["RUNNING"]
-        page = fetch_jobs(url, filters, limit=MAX_JOBS)
-        if page.next_token is not None:
-            raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
-        rows = [job for job in page.jobs if matches_reason(args, job)]
+        jobs = fetch_all_jobs(url, filters, at_most=MAX_JOBS)
+        rows = [job for job in jobs if matches_reason(args, job)]
     return {row.job_id: row for row in rows}
 
 
