@@ -145,14 +145,13 @@ def _failed(request: web.Request, _operation: Operation, error: BatchqError) -> 
             raise error
 
 
-OPERATIONS: Mapping[str, Operation] = {
-    operation.name: operation
-    for operation in (
+operations = OperationTable(
+    [
         _operation("GetLogEvents", get_log_events),
         _operation("FilterLogEvents", filter_log_events),
         _operation("DescribeLogStreams", describe_log_streams),
         _operation("DescribeLogGroups", describe_log_groups),
-    )
-}
-operations = OperationTable(OPERATIONS.values(), failed=_failed)
+    ],
+    failed=_failed,
+)
 dialect = dialect_of(operations)

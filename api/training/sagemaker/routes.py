@@ -5,11 +5,12 @@ from hashlib import sha256
 from typing import Any
 
 from batchq.api.http.http import BODY
+from batchq.api.http.page_tokens import SearchToken
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
-from batchq.api.training.common.training_jobs import ListToken, matching_jobs
+from batchq.api.training.common.training_jobs import matching_jobs
 from batchq.api.training.common.training_request import MAX_REQUEST
 from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.create_job import (
@@ -117,7 +118,7 @@ async def list_sagemaker_jobs(parts: Parts, call: Call[Any], body: wire.SageMake
     caller = call.caller
     _refuse_unsupported(body)
     conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
-    token = ListToken(parts.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
+    token = SearchToken(parts.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
     position = token.read(body.NextToken or None)
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
