@@ -11,7 +11,7 @@ MAX_PACKAGE_LINES = {
     "api/auth": 600,
     "api/batch": 4_250,
     "api/console": 8_500,
-    "api/http": 1_250,
+    "api/http": 1_300,
     "api/logs": 450,
     "api/metrics": 550,
     "api/native": 2_300,
