@@ -100,12 +100,13 @@ class Invocations:
     def __init__(self) -> None:
         self._results = PerUser[asyncio.Future[str]](of_user=MAX_INVOCATIONS, in_all=MAX_ALL_INVOCATIONS)
 
-    async def once(self, caller: Caller, form: Form, order: Callable[[], Awaitable[str]]) -> str:
-        """The result of `order`, which runs unless the caller sent the same form before. After an error it runs again.
+    async def once(self, caller: Caller, path: str, form: Form, order: Callable[[], Awaitable[str]]) -> str:
+        """The result of `order`, which runs unless the caller sent the same form to `path` before.
 
-        A form that is changed after its order, as by a browser that goes back, is another order.
+        After an error it runs again. A form that is changed after its order, as by a browser that goes back, is another
+        order.
         """
-        key = sha256(form.model_dump_json().encode()).hexdigest()
+        key = path, sha256(form.model_dump_json().encode()).hexdigest()
         while (earlier := self._results.find(caller.user, key)) is not None:
             await asyncio.wait([earlier])
             if not earlier.cancelled():

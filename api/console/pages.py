@@ -301,8 +301,8 @@ async def give_order(parts: Parts, visit: Call[Any], order: Order, page: FormPag
     """
     form = visit.input
     try:
-        once = parts.state(ConsoleState).invocations.once(visit.caller, form, partial(order, parts, visit))
-        return Redirect(location=await once)
+        invocations, ordered = parts.state(ConsoleState).invocations, partial(order, parts, visit)
+        return Redirect(location=await invocations.once(visit.caller, visit.http.path, form, ordered))
     except NotFound:
         raise
     except StateChanged:
