@@ -29,16 +29,7 @@ from batchq.domain.enums import State
 from batchq.errors import Invalid
 
 Document = dict[str, Any]
-DOCUMENT_MEMBERS = {
-    "type",
-    "unmanagedvCpus",
-    "computeResources",
-    "serviceRole",
-    "updatePolicy",
-    "context",
-    "ecsSettings",
-    "eksConfiguration",
-}
+NOT_IN_DOCUMENT = {"computeEnvironmentName", "computeEnvironment", "state", "tags"}
 OMITTED_IF_EMPTY = {"serviceRole", "eksConfiguration"}
 FARGATE_TYPES = ("FARGATE", "FARGATE_SPOT")
 NOT_ON_FARGATE = (
@@ -227,7 +218,9 @@ class DescribeComputeEnvironments(WireModel):
 async def create_compute_environment(parts: Parts, request: BatchRequest, body: CreateComputeEnvironment) -> Answer:
     """Creates a compute environment: a limit of vCPUs on the machine, with a network."""
     engine = engine_tag(body.eksConfiguration, body.tags or {}, parts.limits.kubernetes_namespace)
-    document = compute_environment_document(body)
+    if body.type == "MANAGED":
+        _check_managed(body.computeResources, body.unmanagedvCpus)
+    document = _document_members(body)
     environment = ComputeEnvironment(
         name=EnvironmentName(validation.name(body.computeEnvironmentName, "computeEnvironmentName")),
         state=State(body.state or State.ENABLED),
@@ -282,13 +275,6 @@ def _name_and_arn(environment: ComputeEnvironment, request: BatchRequest) -> Ans
 
 def environment_name(text: str, arns: BatchArns) -> EnvironmentName:
     return EnvironmentName(arns.required_name(ArnKind.ENVIRONMENT, text, member="computeEnvironment"))
-
-
-def compute_environment_document(given: CreateComputeEnvironment) -> Document:
-    """The document that is stored for a new environment. Raises Invalid."""
-    if given.type == "MANAGED":
-        _check_managed(given.computeResources, given.unmanagedvCpus)
-    return _document_members(given)
 
 
 def updated_compute_environment(
@@ -348,7 +334,8 @@ def compute_environment_detail(environment: ComputeEnvironment, arns: BatchArns)
 
 
 def _document_members(given: CreateComputeEnvironment | UpdateComputeEnvironment) -> Document:
-    members = given.model_dump(mode="json", include=DOCUMENT_MEMBERS, exclude_none=True)
+    """The members of the request that the environment's document has."""
+    members = given.model_dump(mode="json", exclude=NOT_IN_DOCUMENT, exclude_none=True)
     return {member: value for member, value in members.items() if member not in OMITTED_IF_EMPTY or value}
 
 

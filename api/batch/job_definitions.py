@@ -11,7 +11,7 @@ from pydantic import Field
 
 from batchq.api.batch import consumable_resources, nodes, retry_strategy, validation
 from batchq.api.batch.additions import definition_additions
-from batchq.api.batch.arns import BatchArns
+from batchq.api.batch.arns import ArnKind, BatchArns
 from batchq.api.batch.consumable_resources import ConsumableResourceProperties
 from batchq.api.batch.containers import ContainerProperties, to_single_container
 from batchq.api.batch.context import Answer, BatchRequest
@@ -39,20 +39,7 @@ MAX_DESCRIBED = 100
 DefinitionPage = tuple[list[JobDefinition], dict[str, str]]
 MAX_REQUEST_SIZE = 24 * 1024  # bytes of a request
 CACHED_DOCUMENTS = 128  # parsed documents in the cache
-DOCUMENT_MEMBERS = {
-    "type",
-    "parameters",
-    "schedulingPriority",
-    "containerProperties",
-    "ecsProperties",
-    "eksProperties",
-    "nodeProperties",
-    "consumableResourceProperties",
-    "retryStrategy",
-    "propagateTags",
-    "timeout",
-    "platformCapabilities",
-}
+NOT_IN_DOCUMENT = {"jobDefinitionName", "tags"}
 # AWS: if these members were omitted they are returned as empty lists; other omitted members are not returned.
 EMPTY_LISTS = ("command", "environment", "mountPoints", "resourceRequirements", "secrets", "ulimits", "volumes")
 
@@ -131,7 +118,7 @@ async def _named(parts: Parts, body: DescribeJobDefinitions, request: BatchReque
 async def _page(parts: Parts, body: DescribeJobDefinitions, request: BatchRequest) -> DefinitionPage:
     name, status, limit = body.jobDefinitionName or None, body.status or None, body.maxResults or MAX_DESCRIBED
     query = ("DescribeJobDefinitions", name, status)
-    after = parse_ref(parts.tokens.read(query, body.nextToken)) if body.nextToken else None
+    after = DefinitionRef.parse(parts.tokens.read(query, body.nextToken)) if body.nextToken else None
     found = await parts.catalog.definitions.page(
         name=name, status=status, limit=limit + 1, after=after, caller=request.caller
     )
@@ -165,7 +152,7 @@ def to_definition(
         scheduling_priority=given.schedulingPriority,
         propagate_tags=bool(given.propagateTags),
         terms=work.terms,
-        document=given.model_dump_json(include=DOCUMENT_MEMBERS, exclude_none=True),
+        document=given.model_dump_json(exclude=NOT_IN_DOCUMENT, exclude_none=True),
         tags=validation.validated_tags(given.tags),
         created_at=now,
     )
@@ -232,14 +219,8 @@ def _gang(
 
 def revision_ref(text: str, arns: BatchArns) -> DefinitionRef | None:
     """The revision in `name:revision` or an ARN; None if there is none. Raises Invalid for another account's ARN."""
-    name, revision = arns.definition_named(text) or ("", None)
-    return None if revision is None else DefinitionRef(name=name, revision=revision)
-
-
-def parse_ref(text: str) -> DefinitionRef:
-    """Parse the text of a DefinitionRef."""
-    name, _, revision = text.rpartition(":")
-    return DefinitionRef(name=name, revision=int(revision))
+    name = arns.named(ArnKind.DEFINITION, text)
+    return None if name is None else DefinitionRef.parse(name)
 
 
 def job_definition_detail(registered: JobDefinition, arns: BatchArns) -> dict[str, object]:

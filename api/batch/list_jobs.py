@@ -53,10 +53,7 @@ class ListJobs(WireModel):
 
 
 async def list_jobs(parts: Parts, request: BatchRequest, body: ListJobs) -> Answer:
-    """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first.
-
-    AWS: the jobs of a queue, the children of an array, or the nodes of a multi-node job.
-    """
+    """Lists jobs of a queue, children of an array, or nodes of a multi-node job, newest first."""
     check_list_selector(body)
     if body.multiNodeJobId:
         return await _list_nodes(parts, body, request)

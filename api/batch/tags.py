@@ -7,7 +7,7 @@ from pydantic import Field
 
 from batchq.api.auth.authentication import require
 from batchq.api.batch import validation
-from batchq.api.batch.arns import ArnKind, is_member_id, revision_of
+from batchq.api.batch.arns import ArnKind, is_member_id
 from batchq.api.batch.context import Answer, BatchRequest
 from batchq.api.batch.validation import TagKey, Tags, WireModel
 from batchq.api.http.http import validate_values
@@ -117,10 +117,10 @@ def _changed(parts: Parts, request: BatchRequest) -> tuple[Taggable, str | Defin
 
 
 def _ref(name: str) -> DefinitionRef:
-    found, revision = revision_of(name) or (name, None)
-    if revision is None:
+    ref = DefinitionRef.parse(name)
+    if ref is None:
         raise NotFound(f"JobDefinition {name} not found.")
-    return DefinitionRef(name=found, revision=revision)
+    return ref
 
 
 def _unknown(arn: str) -> NotFound:

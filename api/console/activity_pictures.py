@@ -69,6 +69,9 @@ class Kind(NamedTuple):
     mark: PlotMark
     figure: Callable[[ActivityBucket], float | None]
 
+    def series(self, values: Sequence[float | None], words: str) -> Series:
+        return Series(name=f"{self.name}: {words}", colour=self.colour, mark=self.mark, points=list(enumerate(values)))
+
 
 LOAD = (
     Kind("running", "RUNNING", PlotMark.AREA, lambda bucket: None if bucket.load is None else bucket.load.running),
@@ -189,12 +192,7 @@ def _levels(activity: Activity, label: str, kinds: Sequence[Kind], unit: Unit) -
     stack = [sum(value or 0.0 for value in at) for at in zip(*areas, strict=True)]
     most = max(chain(stack, (value or 0.0 for each in values for value in each))) or 1.0
     series = [
-        Series(
-            name=f"{kind.name}: {_level_words(each, unit, is_use=kind.name == 'used')}",
-            colour=kind.colour,
-            mark=kind.mark,
-            points=list(enumerate(each)),
-        )
+        kind.series(each, _level_words(each, unit, is_use=kind.name == "used"))
         for kind, each in zip(kinds, values, strict=True)
     ]
     averages = [[_average(part) for part in _parts(activity, each)] for each in values]
@@ -243,15 +241,7 @@ def _ends(activity: Activity) -> Markup:
     values = [[None if slot is None else kind.figure(slot) for slot in slots] for kind in ENDS]
     sums = [[sum(value or 0.0 for value in part) for part in _parts(activity, each)] for each in values]
     most = max(map(sum, zip(*sums, strict=True))) or 1.0
-    series = [
-        Series(
-            name=f"{kind.name}: {average_words(sum(each))}",
-            colour=kind.colour,
-            mark=kind.mark,
-            points=list(enumerate(each)),
-        )
-        for kind, each in zip(ENDS, sums, strict=True)
-    ]
+    series = [kind.series(each, average_words(sum(each))) for kind, each in zip(ENDS, sums, strict=True)]
     return _picture(
         activity,
         "Ended jobs",

@@ -7,7 +7,6 @@ the same filters the jobs that were created before the preview.
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from http import HTTPStatus
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -15,13 +14,14 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
+from batchq.api.console.forms import FormState
 from batchq.api.console.job_filters import JobFilters
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.pages import Page, PageAnswer, PageTable
 from batchq.api.console.state import ConsoleState
-from batchq.api.console.stop_page import ReasonForm, reason_values
+from batchq.api.console.stop_page import REASONS, ReasonForm
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.access.accounts import Permission
 from batchq.domain.bulk_stop import JobOutcome, outcome_message
 from batchq.domain.enums import Outcome, StopKind
 from batchq.domain.ids import JobId, group_path
@@ -57,7 +57,7 @@ class BulkStopQuery(JobFilters):
     kind: Kind = StopKind.TERMINATE
 
 
-class BulkStopForm(ReasonForm, JobFilters):
+class BulkStopForm(ReasonForm, BulkStopQuery):
     """An order for the jobs of a preview, whose invocation it carries."""
 
     kind: Kind
@@ -122,31 +122,40 @@ class StopPreview(OutcomeCounts, kw_only=True):
         return self.selection if self.ids is None else replace(self.selection, ids=tuple(self.ids))
 
 
-@pages.get("/stop", Permission.SELF)
-async def bulk_stop_page(parts: Parts, visit: Call[BulkStopQuery]) -> PageAnswer:
-    return await _preview_page(parts, visit.input.kind, visit.input, visit.caller)
+async def bulk_stop_page(parts: Parts, visit: Call[BulkStopQuery], state: FormState) -> Page:
+    filters, caller = visit.input, visit.caller
+    kind, selection = filters.kind, _selection(filters, parts.clock.now())
+    await parts.bulk_stops.check(selection, caller=caller)
+    preview = StopPreview(kind=kind, selection=selection)
+    request = StopRequest(kind=kind, reason="")
+    await _collect(preview, await parts.bulk_stops.preview(request, selection, caller=caller))
+    parts.state(ConsoleState).recent_results.keep(caller, state.invocation, preview)
+    values = {
+        **state.values,
+        **_outcome_values(preview, WOULD_BE_DONE),
+        "reasons": REASONS,
+        "preview": preview,
+        "filters": filters.filters(),
+        "must_type": preview.changed + preview.changed_children > WIDE,
+        "back": _path_before(filters),
+        "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *filters.filters()])}",
+    }
+    return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=state.status)
 
 
-@pages.post("/stop", Permission.SELF)
-async def post_bulk_stop(parts: Parts, visit: Call[BulkStopForm]) -> PageAnswer:
-    form = visit.input
-
-    async def order() -> str:
-        preview = parts.state(ConsoleState).recent_results.find(StopPreview, visit.caller, form.invocation)
-        if preview is None or preview.kind is not form.kind:
-            raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
-        _check_count(form.count, preview.changed + preview.changed_children)
-        request = StopRequest(kind=form.kind, reason=form.whole_reason())
-        result = OutcomeCounts(kind=form.kind)
-        caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
-        await _collect(result, await parts.bulk_stops.stop(request, preview.target(), caller=caller))
-        parts.state(ConsoleState).recent_results.keep(visit.caller, form.invocation, result)
-        return f"/ui/stop/results/{form.invocation}"
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _preview_page(parts, form.kind, form, visit.caller, form, error=error, status=status)
-
-    return await give_order(parts, visit.caller, form, order, show_again)
+@pages.order("/stop", Permission.SELF, page=bulk_stop_page)
+async def bulk_stop(parts: Parts, visit: Call[BulkStopForm]) -> str:
+    form, recent = visit.input, parts.state(ConsoleState).recent_results
+    preview = recent.find(StopPreview, visit.caller, form.invocation)
+    if preview is None or preview.kind is not form.kind:
+        raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
+    _check_count(form.count, preview.changed + preview.changed_children)
+    request = StopRequest(kind=form.kind, reason=form.whole_reason())
+    result = OutcomeCounts(kind=form.kind)
+    caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
+    await _collect(result, await parts.bulk_stops.stop(request, preview.target(), caller=caller))
+    recent.keep(visit.caller, form.invocation, result)
+    return f"/ui/stop/results/{form.invocation}"
 
 
 @pages.get("/stop/results/{invocation}", Permission.SELF)
@@ -156,34 +165,6 @@ async def bulk_stop_result(parts: Parts, visit: Call[None]) -> PageAnswer:
         raise NotFound("The result is not stored.")
     values = {"result": result} | _outcome_values(result, DONE)
     return Page(template="bulk_stop_result.html", title="Outcome of the order", values=values)
-
-
-async def _preview_page(
-    parts: Parts,
-    kind: Kind,
-    filters: JobFilters,
-    caller: Caller,
-    form: BulkStopForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
-    selection = _selection(filters, parts.clock.now())
-    await parts.bulk_stops.check(selection, caller=caller)
-    preview = StopPreview(kind=kind, selection=selection)
-    request = StopRequest(kind=kind, reason="")
-    await _collect(preview, await parts.bulk_stops.preview(request, selection, caller=caller))
-    values = reason_values(form, error)
-    parts.state(ConsoleState).recent_results.keep(caller, str(values["invocation"]), preview)
-    values |= _outcome_values(preview, WOULD_BE_DONE)
-    values |= {
-        "preview": preview,
-        "filters": filters.filters(),
-        "must_type": preview.changed + preview.changed_children > WIDE,
-        "back": _path_before(filters),
-        "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *filters.filters()])}",
-    }
-    return Page(template="bulk_stop.html", title=f"{kind.capitalize()} jobs", values=values, status=status)
 
 
 def _path_before(filters: JobFilters) -> str:

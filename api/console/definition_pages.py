@@ -3,7 +3,6 @@
 import asyncio
 import difflib
 import json
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated
@@ -31,8 +30,6 @@ MAX_READ = 500  # revisions that are read for a page of the list
 MAX_REVISIONS = 100  # of one name on a page
 LAST_JOBS = 20
 CONTEXT_LINES = 3  # lines around a difference
-_REF = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[0-9]{1,9})")
-_REVISION = re.compile(r"(?P<name>[A-Za-z0-9_-]{1,128}):(?P<revision>[1-9][0-9]{0,8})")
 
 pages = PageTable()
 
@@ -73,12 +70,14 @@ class NameRow(Struct, frozen=True, kw_only=True):
 @pages.get("/definitions", Permission.SELF)
 async def definitions_page(parts: Parts, visit: Call[DefinitionsQuery]) -> Page:
     """The names that the caller may use, each with its newest revision."""
-    query = visit.input
+    query, after = visit.input, None
+    if query.after is not None and (after := DefinitionRef.parse(query.after)) is None:
+        raise Invalid("'after' is not NAME:REVISION.")
     found = await parts.catalog.definitions.page(
         name=None,
         status=None if query.inactive else DefinitionStatus.ACTIVE.value,
         limit=MAX_READ,
-        after=None if query.after is None else _parse_ref(query.after),
+        after=after,
         caller=visit.caller,
     )
     values = {"query": query, "rows": list(_names(found)), "more": found[-1].ref if len(found) == MAX_READ else None}
@@ -164,13 +163,6 @@ async def _last_jobs(parts: Parts, definition: str, caller: Caller, *, limit: in
     return await parts.search.search(query, caller=caller)
 
 
-def _parse_ref(text: str) -> DefinitionRef:
-    found = _REF.fullmatch(text)
-    if found is None:
-        raise Invalid("'after' is not NAME:REVISION.")
-    return DefinitionRef(name=found["name"], revision=int(found["revision"]))
-
-
 def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
     for _, revisions in groupby(found, key=lambda definition: definition.ref.name):
         listed = list(revisions)
@@ -188,13 +180,11 @@ def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]
 
 async def find_definition(parts: Parts, text: str, caller: Caller) -> JobDefinition:
     """The revision `name:revision`. Raises NotFound."""
-    match = _REVISION.fullmatch(text)
-    if match is not None:
-        ref = DefinitionRef(name=match["name"], revision=int(match["revision"]))
-        found = await parts.catalog.definitions.get_visible(ref, caller=caller)
-        if found is not None:
-            return found
-    raise NotFound(f"JobDefinition {text} not found.")
+    ref = DefinitionRef.parse(text)
+    found = None if ref is None else await parts.catalog.definitions.get_visible(ref, caller=caller)
+    if found is None:
+        raise NotFound(f"JobDefinition {text} not found.")
+    return found
 
 
 def _pretty(definition: JobDefinition) -> str:

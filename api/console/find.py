@@ -29,7 +29,6 @@ NO_JOBS = JobPage(jobs=(), next=None, searched_back_to=None)
 _ID = re.compile(r"([0-9a-f]{8}[0-9a-f-]{0,28})([:#](?:0|[1-9][0-9]{0,4}))?", re.ASCII | re.IGNORECASE)
 _ARN = re.compile(r"arn:aws[a-z-]*:batch:[a-z0-9-]*:\d*:(?:job|job-queue|job-definition)/([^/]+)")
 _GROUP_ID = re.compile(r"g-[0-9a-f]{20}", re.ASCII)
-_REVISION = re.compile(r"(.+):([1-9][0-9]{0,8})", re.ASCII)
 pages = PageTable()
 
 
@@ -117,9 +116,8 @@ def _queues(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:
 
 async def _definitions(parts: Parts, text: str, caller: Caller) -> Sequence[Hit]:
     """The definition of this name, or its revision `NAME:REVISION`."""
-    match, definitions = _REVISION.fullmatch(text), parts.catalog.definitions
-    if match is not None:
-        ref = DefinitionRef(name=match[1], revision=int(match[2]))
+    ref, definitions = DefinitionRef.parse(text), parts.catalog.definitions
+    if ref is not None:
         exists = await definitions.get_visible(ref, caller=caller) is not None
     else:
         exists = bool(await definitions.page(name=text, status=None, limit=1, after=None, caller=caller))

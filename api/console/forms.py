@@ -9,9 +9,11 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from hashlib import sha256
+from http import HTTPStatus
 from typing import Annotated, Generic, TypeVar
 from uuid import uuid4
 
+from msgspec import Struct, field
 from pydantic import Field
 
 from batchq.api.http.http import RequestQuery
@@ -24,10 +26,33 @@ Kept = TypeVar("Kept")
 Value = TypeVar("Value")
 
 
+def new_invocation() -> str:
+    """The invocation of a form that is shown."""
+    return str(uuid4())
+
+
 class Form(RequestQuery):
     """The members of every form that orders something."""
 
     invocation: Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
+
+
+class FormState(Struct, frozen=True, kw_only=True):
+    """What a page shows of its form: a new form, or one that was refused."""
+
+    #: As it was sent; None: it is new.
+    form: Form | None = None
+    #: Why it was refused; empty: it is new.
+    error: str = ""
+    #: Of the page.
+    status: HTTPStatus = HTTPStatus.OK
+    #: Of the next order.
+    invocation: str = field(default_factory=new_invocation)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The variables of the template."""
+        return {"form": self.form, "error": self.error, "invocation": self.invocation}
 
 
 class PerUser(Generic[Value]):
@@ -75,12 +100,13 @@ class Invocations:
     def __init__(self) -> None:
         self._results = PerUser[asyncio.Future[str]](of_user=MAX_INVOCATIONS, in_all=MAX_ALL_INVOCATIONS)
 
-    async def once(self, caller: Caller, form: Form, order: Callable[[], Awaitable[str]]) -> str:
-        """The result of `order`, which runs unless the caller sent the same form before. After an error it runs again.
+    async def once(self, caller: Caller, path: str, form: Form, order: Callable[[], Awaitable[str]]) -> str:
+        """The result of `order`, which runs unless the caller sent the same form to `path` before.
 
-        A form that is changed after its order, as by a browser that goes back, is another order.
+        After an error it runs again. A form that is changed after its order, as by a browser that goes back, is another
+        order.
         """
-        key = sha256(form.model_dump_json().encode()).hexdigest()
+        key = path, sha256(form.model_dump_json().encode()).hexdigest()
         while (earlier := self._results.find(caller.user, key)) is not None:
             await asyncio.wait([earlier])
             if not earlier.cancelled():
@@ -108,8 +134,3 @@ class RecentResults:
     def find(self, kind: type[Kept], caller: Caller, invocation: str) -> Kept | None:
         found = self._kept.find(caller.user, (kind, invocation))
         return found if isinstance(found, kind) else None
-
-
-def new_invocation() -> str:
-    """The invocation of a form that is shown."""
-    return str(uuid4())

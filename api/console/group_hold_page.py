@@ -8,18 +8,18 @@ that have started since then are left alone.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.forms import Form, new_invocation
+from batchq.api.console.forms import Form, FormState
 from batchq.api.console.group_page import find_group
 from batchq.api.console.hold_pages import HOLD, RELEASE, HoldAction
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -76,26 +76,13 @@ class GroupHoldPreview(Struct, kw_only=True):
         self.first += jobs[: MAX_SHOWN - len(self.first)]
 
 
-def _add_pages(action: HoldAction) -> None:
-    async def show(parts: Parts, visit: Call[None]) -> PageAnswer:
-        return await _page(action, parts, visit.path["group"], visit.caller)
+def _add_order(action: HoldAction) -> None:
+    async def page(parts: Parts, visit: Call[None], state: FormState) -> Page:
+        return await _page(action, parts, visit, state)
 
-    async def post(parts: Parts, visit: Call[GroupHoldForm]) -> PageAnswer:
-        return await _post(action, parts, visit)
-
-    show.__name__, post.__name__ = f"{action.name}_group_page", f"post_{action.name}_group"
-    pages.get(f"/groups/{{group:g-[0-9a-f]{{20}}}}/{action.name}", Permission.SELF)(show)
-    pages.post(f"/groups/{{group:g-[0-9a-f]{{20}}}}/{action.name}", Permission.SELF)(post)
-
-
-for _action in (HOLD, RELEASE):
-    _add_pages(_action)
-
-
-async def _post(action: HoldAction, parts: Parts, visit: Call[GroupHoldForm]) -> PageAnswer:
-    group, form = await find_group(parts, visit.path["group"], visit.caller), visit.input
-
-    async def order() -> str:
+    @pages.order(f"/groups/{{group:g-[0-9a-f]{{20}}}}/{action.name}", Permission.SELF, page=page)
+    async def order(parts: Parts, visit: Call[GroupHoldForm]) -> str:
+        group, form = await find_group(parts, visit.path["group"], visit.caller), visit.input
         reason = checked_reason(form.reason.strip()) or f"{action.default_reason} {visit.caller.user or 'a request'}"
         if form.jobs > WIDE and form.count.strip().replace(",", "") != str(form.jobs):
             raise Invalid(f"Type the number of jobs, {form.jobs:,}, to confirm the order.")
@@ -104,10 +91,9 @@ async def _post(action: HoldAction, parts: Parts, visit: Call[GroupHoldForm]) ->
             await asyncio.gather(*(_order(action, parts, job, reason, caller) for job in jobs))
         return group_path(group.terms.id)
 
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(action, parts, group.terms.id, visit.caller, form, error=error, status=status)
 
-    return await give_order(parts, visit.caller, form, order, show_again)
+for _action in (HOLD, RELEASE):
+    _add_order(_action)
 
 
 async def _order(action: HoldAction, parts: Parts, job: Job, reason: str, caller: Caller) -> None:
@@ -125,26 +111,14 @@ async def _jobs(
     """The jobs that an order changes, an array as one job, the newest first, READ_AT_ONCE at a time."""
     groups = frozenset({group.terms.id})
     selection = replace(_SELECTED[action.name], groups=groups, created_before=before)
-    query: PageQuery | None = PageQuery(selection=selection, limit=READ_AT_ONCE)
-    while query is not None:
-        page = await parts.search.search(query, caller=caller)
+    async for page in job_pages(parts, PageQuery(selection=selection, limit=READ_AT_ONCE), caller=caller):
         yield [job for job in page.jobs if action is RELEASE or job.hold is None]
-        query = None if page.next is None else replace(query, before=page.next)
 
 
-async def _page(
-    action: HoldAction,
-    parts: Parts,
-    group_id: str,
-    caller: Caller,
-    form: GroupHoldForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
-    group, before = await find_group(parts, group_id, caller), milliseconds(parts.clock.now()) + 1
+async def _page(action: HoldAction, parts: Parts, visit: Call[None], state: FormState) -> Page:
+    group, before = await find_group(parts, visit.path["group"], visit.caller), milliseconds(parts.clock.now()) + 1
     preview = GroupHoldPreview(first=[])
-    async for jobs in _jobs(action, parts, group, before, caller):
+    async for jobs in _jobs(action, parts, group, before, visit.caller):
         preview.add(jobs)
     values = {
         "group": group,
@@ -154,9 +128,7 @@ async def _page(
         "total": preview.count + preview.children,
         "must_type": preview.count + preview.children > WIDE,
         "before": before,
-        "form": form,
-        "error": error,
-        "invocation": new_invocation(),
+        **state.values,
     }
     title = f"{action.name.capitalize()} group {group.terms.name}"
-    return Page(template="group_hold.html", title=title, values=values, status=status)
+    return Page(template="group_hold.html", title=title, values=values, status=state.status)

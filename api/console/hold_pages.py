@@ -1,15 +1,14 @@
 """The pages that hold, release, pause and resume a job. Each describes first what the order does to the job now."""
 
 from collections.abc import Awaitable, Callable
-from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.forms import Form, FormState
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.console.stop_page import MAX_REASON, checked_reason
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
@@ -85,35 +84,30 @@ PAUSE = HoldAction(name="pause", operation="PauseJob", effect=_paused, default_r
 RESUME = HoldAction(name="resume", operation="ResumeJob", effect=_released)
 
 
-def _add_pages(action: HoldAction) -> None:
-    async def show(parts: Parts, visit: Call[None]) -> PageAnswer:
-        return _page(action, await _job(parts, visit.path["id"], visit.caller))
+def _add_order(action: HoldAction) -> None:
+    async def page(parts: Parts, visit: Call[None], state: FormState) -> Page:
+        job = await _job(parts, visit)
+        values = {
+            "job": job,
+            "action": action,
+            "effect": "" if job.status in FINISHED else action.effect(job),
+            "state": stop_state(job),
+            **state.values,
+        }
+        title = f"{action.name.capitalize()} {job.spec.name} {short_id(job.id)}"
+        return Page(template="hold.html", title=title, values=values, status=state.status)
 
-    async def post(parts: Parts, visit: Call[HoldForm]) -> PageAnswer:
-        return await _post(action, parts, visit)
-
-    show.__name__, post.__name__ = f"{action.name}_page", f"post_{action.name}"
-    pages.get(f"/jobs/{{id}}/{action.name}", Permission.SELF)(show)
-    pages.post(f"/jobs/{{id}}/{action.name}", Permission.SELF)(post)
-
-
-for _action in (HOLD, RELEASE, PAUSE, RESUME):
-    _add_pages(_action)
-
-
-async def _post(action: HoldAction, parts: Parts, visit: Call[HoldForm]) -> PageAnswer:
-    job, form = await _job(parts, visit.path["id"], visit.caller), visit.input
-
-    async def order() -> str:
+    @pages.order(f"/jobs/{{id}}/{action.name}", Permission.SELF, page=page)
+    async def order(parts: Parts, visit: Call[HoldForm]) -> str:
+        job, form = await _job(parts, visit), visit.input
         reason = checked_reason(form.reason.strip())
         caller = replace(visit.caller, operation=action.operation)
         await _call(action, parts, job.id, reason, expected=form.state, caller=caller)
         return job_path(job.id)
 
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return _page(action, await _job(parts, job.id, visit.caller), form, error=error, status=status)
 
-    return await give_order(parts, visit.caller, form, order, show_again)
+for _action in (HOLD, RELEASE, PAUSE, RESUME):
+    _add_order(_action)
 
 
 def _call(
@@ -132,24 +126,9 @@ def _call(
             return parts.jobs.resume_job(job_id, caller=caller)
 
 
-async def _job(parts: Parts, job_id: str, caller: Caller) -> Job:
-    found = await parts.jobs.find(JobId(job_id), caller=caller)
+async def _job(parts: Parts, visit: Call[Any]) -> Job:
+    job_id = JobId(visit.path["id"])
+    found = await parts.jobs.find(job_id, caller=visit.caller)
     if found is None:
         raise NotFound(f"Job {job_id} not found.")
     return found
-
-
-def _page(
-    action: HoldAction, job: Job, form: HoldForm | None = None, *, error: str = "", status: HTTPStatus = HTTPStatus.OK
-) -> Page:
-    values = {
-        "job": job,
-        "action": action,
-        "effect": "" if job.status in FINISHED else action.effect(job),
-        "state": stop_state(job),
-        "form": form,
-        "error": error,
-        "invocation": new_invocation(),
-    }
-    title = f"{action.name.capitalize()} {job.spec.name} {short_id(job.id)}"
-    return Page(template="hold.html", title=title, values=values, status=status)

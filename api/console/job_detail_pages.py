@@ -9,7 +9,7 @@ from batchq.api.console.children_page import children_part
 from batchq.api.console.job_timeline import attempts_picture, critical_path
 from batchq.api.console.job_words import JOB, NODE, entry_words, job_crumbs, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget
-from batchq.api.console.log_page import BEGINNING, empty_sentence
+from batchq.api.console.log_page import empty_sentence
 from batchq.api.console.memory_offer import memory_offer
 from batchq.api.console.pages import FRAGMENT, Page, PageTable
 from batchq.api.console.svg import STEPS, GraphNode, graph
@@ -31,6 +31,7 @@ from batchq.domain.task import DefinitionForm
 from batchq.domain.wording import duration_words
 from batchq.ports.history import HistoryEntry
 from batchq.ports.logs import StoredLine
+from batchq.services.job_log import BEGINNING
 from batchq.services.job_views import JobView
 from batchq.services.log_windows import JobLog
 

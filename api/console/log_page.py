@@ -30,7 +30,7 @@ from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
 from batchq.ports.logs import LogPage, StoredLine
-from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
+from batchq.services.job_log import BEGINNING, JobLogPage, JobLogQuery, LogPosition
 from batchq.services.log_windows import JobLog
 
 MAX_LINES = 2000  # of a page
@@ -39,8 +39,6 @@ MAX_MATCHES = 100  # lines that a page of a search finds
 MAX_WAIT = 20  # seconds
 FOLDED_CHARACTERS = 4096  # longer lines are folded, and still longer ones are cut
 _SUMMARY_CHARACTERS = 200  # of a folded line that are always shown
-_NEXT = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
-BEGINNING = "0"  # the `after` of a follower before the first attempt
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Position = Annotated[int, Field(ge=0, lt=10**18)] | None
@@ -116,7 +114,7 @@ async def log_text(parts: Parts, visit: Call[LogPageQuery]) -> web.StreamRespons
 
 
 async def _page(parts: Parts, visit: Call[LogPageQuery], job_id: JobId) -> Page:
-    query, after = visit.input, _position(visit.input.after)
+    query, after = visit.input, LogPosition.parse(visit.input.after)
     follows = visit.http.headers.get(FRAGMENT) == "lines" and query.after is not None
     attempt = query.attempt if follows or after is None else after.attempt
     log = await parts.log_windows.find(job_id, attempt=attempt, container=query.container, caller=visit.caller)
@@ -168,7 +166,7 @@ async def _window(parts: Parts, query: LogPageQuery, tag: Tag) -> LogPage:
         return await parts.log_windows.around(tag, position=query.at, before=before, limit=query.limit)
     if query.before is not None:
         return await parts.log_windows.last(tag, limit=query.limit, before=query.before)
-    after = _position(query.after)
+    after = LogPosition.parse(query.after)
     if after is not None:
         return await parts.log_windows.after(tag, position=after.position, limit=query.limit)
     return await parts.log_windows.last(tag, limit=query.tail)
@@ -177,7 +175,7 @@ async def _window(parts: Parts, query: LogPageQuery, tag: Tag) -> LogPage:
 def _next_lines(query: LogPageQuery, log: JobLog) -> JobLogQuery:
     return JobLogQuery(
         job_id=log.job_id,
-        after=_position(query.after),
+        after=LogPosition.parse(query.after),
         attempt=query.attempt,
         container=log.container,
         limit=MAX_LINES,
@@ -191,16 +189,6 @@ async def _first_number(parts: Parts, log: JobLog, page: JobLogPage) -> int | No
         return None
     tag = replace(log.tag, attempt=page.next.attempt)
     return await parts.log_windows.number(tag, position=page.lines[0].position)
-
-
-def _position(after: str | None) -> LogPosition | None:
-    """None for none, and for the beginning. Raises Invalid."""
-    if after is None or after == BEGINNING:
-        return None
-    found = _NEXT.fullmatch(after)
-    if found is None:
-        raise Invalid("'after' is not a position of a log.")
-    return LogPosition(attempt=int(found[1]), position=int(found[2]))
 
 
 # -------------------------------------------------------------------------------------------------------- what is shown
@@ -229,7 +217,7 @@ def _followed(query: LogPageQuery, log: JobLog, page: JobLogPage, *, first: int 
         lines=page.lines,
         first=first,
         attempt=None if at is None else at.attempt,
-        next=BEGINNING if at is None else f"{at.attempt}.{at.position}",
+        next=BEGINNING if at is None else str(at),
         over=page.over,
     )
 

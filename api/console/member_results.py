@@ -4,15 +4,15 @@ import asyncio
 import csv
 import io
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from aiohttp import web
 from markupsafe import Markup
 from msgspec import Struct
-from msgspec.structs import replace
 
 from batchq.api.console.pages import HEADERS
 from batchq.api.console.svg import histogram
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Status
@@ -107,21 +107,11 @@ def run_time_picture(runs: Sequence[float]) -> Markup | None:
 
 async def csv_answer(parts: Parts, selection: JobSelection, *, name: str, caller: Caller) -> web.Response:
     """All selected jobs, the newest first, with their values and results, as the file `name`.csv."""
-    rows = [_csv_row(member_row(job)) async for job in _all_jobs(parts, selection, caller)]
+    pages = job_pages(parts, PageQuery(selection=selection, limit=CSV_PAGE), caller=caller)
+    rows = [_csv_row(member_row(job)) async for page in pages for job in page.jobs]
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
     text = await asyncio.to_thread(_csv_text, rows)
     return web.Response(text=text, content_type="text/csv", headers=headers)
-
-
-async def _all_jobs(parts: Parts, selection: JobSelection, caller: Caller) -> AsyncIterator[Job]:
-    query = PageQuery(selection=selection, limit=CSV_PAGE)
-    while True:
-        page = await parts.search.search(query, caller=caller)
-        for job in page.jobs:
-            yield job
-        if page.next is None:
-            return
-        query = replace(query, before=page.next)
 
 
 def _csv_row(row: MemberRow) -> CsvRow:

@@ -10,6 +10,10 @@
     async def disable_queue(parts: Parts, visit: Call[DisableForm]) -> Redirect:
         ...
 
+    @pages.order("/jobs/{id}/stop", Permission.SELF, page=stop_page)
+    async def stop(parts: Parts, visit: Call[StopForm]) -> str:
+        return ...  # the path of the page that shows the result
+
 The caller is authorized, and the query or the form is parsed to the shape in the handler's annotation. A request with
 the header X-Fragment gets only the block of that name from the page's template, so that the script can replace it. The
 names are those of FRAGMENTS; other blocks may need variables that handlers set for whole pages only.
@@ -28,7 +32,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from batchq.api.auth.sessions import LoginRequired
-from batchq.api.console.forms import Form
+from batchq.api.console.forms import FormState
 from batchq.api.console.refresh import Fragment
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.templates import encoded, environment
@@ -37,7 +41,7 @@ from batchq.api.http.http import FailureKind, HttpRefusal, InvalidMember, read_b
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call, CallLimit, Operation, input_shape
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.access.accounts import Permission
 from batchq.domain.times import EPOCH
 from batchq.errors import BatchqError, Invalid, NotFound, StateChanged, Throttled, Unavailable
 
@@ -98,8 +102,10 @@ class Redirect(Struct, frozen=True, kw_only=True):
 
 PageAnswer = Page | Redirect | web.StreamResponse
 Handler = Callable[[Parts, Call[Any]], Awaitable[PageAnswer]]
-#: Shows a form again, with what was typed, an error and a status.
-ShowAgain = Callable[[str, HTTPStatus], Awaitable[Page]]
+#: The page of a form.
+FormPage = Callable[[Parts, Call[Any], FormState], Awaitable[Page]]
+#: Carries out what a form orders, and returns the path of the page that shows the result.
+Order = Callable[[Parts, Call[Any]], Awaitable[str]]
 
 
 class PageTable(OperationTable):
@@ -110,34 +116,45 @@ class PageTable(OperationTable):
 
     def get(self, path: str, permission: Permission) -> Callable[[Handler], Handler]:
         """Decorate the handler of a page. `path`: below /ui, in aiohttp's notation."""
-        return self._adder("GET", path, permission)
+
+        def add(handle: Handler) -> Handler:
+            self._add("GET", path, permission, handle, query=input_shape(handle))
+            return handle
+
+        return add
 
     def post(
         self, path: str, permission: Permission, *, limit: CallLimit | None = None
     ) -> Callable[[Handler], Handler]:
         """Decorate the handler of a form."""
-        return self._adder("POST", path, permission, limit)
 
-    def _adder(
-        self, method: str, path: str, permission: Permission, limit: CallLimit | None = None
-    ) -> Callable[[Handler], Handler]:
         def add(handle: Handler) -> Handler:
-            shape, is_form = input_shape(handle), method == "POST"
-            page = Operation(
-                name=handle.__name__,
-                method=method,
-                path=UI + path,
-                access=permission,
-                handle=handle,
-                action=f"{method} {UI}{path}",
-                query=None if is_form else shape,
-                body=shape if is_form else None,
-                limit=limit,
-            )
-            self.operations.append(page)
+            self._add("POST", path, permission, handle, body=input_shape(handle), limit=limit)
             return handle
 
         return add
+
+    def order(self, path: str, permission: Permission, *, page: FormPage) -> Callable[[Order], Order]:
+        """Decorate what a form orders. `page` shows the form at the same path, and again if the form is refused."""
+
+        def add(order: Order) -> Order:
+            async def show(parts: Parts, visit: Call[Any]) -> PageAnswer:
+                return await page(parts, visit, FormState())
+
+            async def post(parts: Parts, visit: Call[Any]) -> PageAnswer:
+                return await give_order(parts, visit, order, page)
+
+            self._add("GET", path, permission, show, query=input_shape(page))
+            self._add("POST", path, permission, post, body=input_shape(order))
+            return order
+
+        return add
+
+    def _add(self, method: str, path: str, permission: Permission, handle: Handler, **members: Any) -> None:  # noqa: ANN401 - those of Operation
+        path = UI + path
+        self.operations.append(
+            Operation(name=f"{method} {path}", method=method, path=path, access=permission, handle=handle, **members)
+        )
 
 
 async def _read(request: web.Request, operation: Operation) -> BaseModel | None:
@@ -277,22 +294,26 @@ def _block(template: Template, name: str, values: Mapping[str, object]) -> Itera
     return iter(block(template.new_context(dict(values))))
 
 
-async def give_order(
-    parts: Parts, caller: Caller, form: Form, order: Callable[[], Awaitable[str]], show_again: ShowAgain
-) -> PageAnswer:
-    """Redirect to the path that `order` returns. A form that is sent twice orders once. Raises NotFound."""
+async def give_order(parts: Parts, visit: Call[Any], order: Order, page: FormPage) -> PageAnswer:
+    """Redirect to the path that `order` returns; `page` shows a form again that is refused. Raises NotFound.
+
+    A form that is sent twice orders once.
+    """
+    form = visit.input
     try:
-        return Redirect(location=await parts.state(ConsoleState).invocations.once(caller, form, order))
-    except StateChanged:
-        return await show_again(CHANGED, HTTPStatus.CONFLICT)
+        invocations, ordered = parts.state(ConsoleState).invocations, partial(order, parts, visit)
+        return Redirect(location=await invocations.once(visit.caller, visit.http.path, form, ordered))
     except NotFound:
         raise
+    except StateChanged:
+        error, status = CHANGED, HTTPStatus.CONFLICT
     except Invalid as why:
-        return await show_again(str(why), HTTPStatus.BAD_REQUEST)
+        error, status = str(why), HTTPStatus.BAD_REQUEST
     except Throttled as why:
-        return await show_again(str(why), HTTPStatus.TOO_MANY_REQUESTS)
+        error, status = str(why), HTTPStatus.TOO_MANY_REQUESTS
     except Unavailable as why:
-        return await show_again(str(why), HTTPStatus.SERVICE_UNAVAILABLE)
+        error, status = str(why), HTTPStatus.SERVICE_UNAVAILABLE
+    return await page(parts, visit, FormState(form=form, error=error, status=status))
 
 
 def error_page(failure: RequestFailure) -> web.Response:

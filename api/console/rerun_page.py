@@ -10,13 +10,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.forms import Form, new_invocation
+from batchq.api.console.forms import Form, FormState
 from batchq.api.console.job_filters import JobFilters
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order, parse_members
+from batchq.api.console.pages import Page, PageAnswer, PageTable, parse_members
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.submission_form import Word, amounts_overrides
 from batchq.api.console.submit_page import caller_document, described_definition, find_documents
 from batchq.api.http.http import RequestQuery
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import BatchCalls, Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -99,50 +100,8 @@ class RerunResult(Struct, frozen=True, kw_only=True):
         return sum(bool(job.new) for job in self.jobs)
 
 
-@pages.get("/rerun", Permission.SELF)
-async def rerun_page(parts: Parts, visit: Call[RerunSelection]) -> PageAnswer:
-    return await _page(parts, visit.input, visit.caller)
-
-
-@pages.post("/rerun", Permission.SELF)
-async def post_rerun(parts: Parts, visit: Call[RerunForm]) -> PageAnswer:
-    form, caller = visit.input, visit.caller
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(parts, form, caller, form, error=error, status=status)
-
-    async def order() -> str:
-        jobs, left_out = await _selected(parts, form, caller)
-        if not jobs:
-            raise Invalid(f"No job is submitted: {left_out}.")
-        result = RerunResult(jobs=await _submit(parts.batch, jobs, form, caller))
-        if not result.submitted:
-            raise Invalid(result.jobs[0].error)
-        if len(result.jobs) == 1:
-            return job_path(result.jobs[0].new)
-        parts.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
-        return f"/ui/rerun/results/{form.invocation}"
-
-    return await give_order(parts, caller, form, order, show_again)
-
-
-@pages.get("/rerun/results/{invocation}", Permission.SELF)
-async def rerun_result(parts: Parts, visit: Call[None]) -> PageAnswer:
-    result = parts.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
-    if result is None:
-        raise NotFound("The result is not stored.")
-    return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
-
-
-async def _page(
-    parts: Parts,
-    selection: RerunSelection,
-    caller: Caller,
-    form: RerunForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
+async def rerun_page(parts: Parts, visit: Call[RerunSelection], state: FormState) -> Page:
+    selection, caller = visit.input, visit.caller
     jobs: Sequence[JobDocument] = ()
     left_out = LeftOut()
     try:
@@ -150,7 +109,7 @@ async def _page(
     except NotFound:
         raise
     except Invalid as why:
-        error, status = error or str(why), HTTPStatus.BAD_REQUEST
+        state = replace(state, error=state.error or str(why), status=HTTPStatus.BAD_REQUEST)
     values = {
         "selection": selection,
         "jobs": jobs,
@@ -162,11 +121,32 @@ async def _page(
         "statuses": {status.value: status for status in Status},
         "queues": sorted(parts.catalog.queues_of(caller)),
         "may_change": all(has_one_container(job) for job in jobs),
-        "form": form,
-        "error": error,
-        "invocation": new_invocation(),
+        **state.values,
     }
-    return Page(template="rerun.html", title="Submit jobs again", values=values, status=status)
+    return Page(template="rerun.html", title="Submit jobs again", values=values, status=state.status)
+
+
+@pages.order("/rerun", Permission.SELF, page=rerun_page)
+async def rerun(parts: Parts, visit: Call[RerunForm]) -> str:
+    form, caller = visit.input, visit.caller
+    jobs, left_out = await _selected(parts, form, caller)
+    if not jobs:
+        raise Invalid(f"No job is submitted: {left_out}.")
+    result = RerunResult(jobs=await _submit(parts.batch, jobs, form, caller))
+    if not result.submitted:
+        raise Invalid(result.jobs[0].error)
+    if len(result.jobs) == 1:
+        return job_path(result.jobs[0].new)
+    parts.state(ConsoleState).recent_results.keep(caller, form.invocation, result)
+    return f"/ui/rerun/results/{form.invocation}"
+
+
+@pages.get("/rerun/results/{invocation}", Permission.SELF)
+async def rerun_result(parts: Parts, visit: Call[None]) -> PageAnswer:
+    result = parts.state(ConsoleState).recent_results.find(RerunResult, visit.caller, visit.path["invocation"])
+    if result is None:
+        raise NotFound("The result is not stored.")
+    return Page(template="rerun_result.html", title="Jobs that were submitted again", values={"result": result})
 
 
 def _with_stopped(selection: RerunSelection) -> str:
@@ -234,19 +214,16 @@ async def _matching(parts: Parts, filters: str, caller: Caller) -> list[str]:
         raise Invalid("No jobs are selected: choose jobs, or give a filter.")
     selection = query.selection(parts.clock.now())
     finished = replace(selection, statuses=selection.possible_statuses & FINISHED)
-    search, jobs = PageQuery(selection=finished, limit=MAX_JOBS + 1), list[Job]()
-    for _ in range(MAX_SEARCHES):
-        page = await parts.search.search(search, caller=caller)
+    jobs, reads = list[Job](), 0
+    async for page in job_pages(parts, PageQuery(selection=finished, limit=MAX_JOBS + 1), caller=caller):
         jobs += page.jobs
-        if page.next is None or len(jobs) > MAX_JOBS:
-            break
-        search = replace(search, before=page.next)
-    else:
-        raise Invalid("The search needs more steps than one request may take: use narrower filters.")
-    if len(jobs) > MAX_JOBS:
-        raise Invalid(
-            f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
-        )
+        reads += 1
+        if len(jobs) > MAX_JOBS:
+            raise Invalid(
+                f"More than {MAX_JOBS:,} jobs match: at most {MAX_JOBS:,} are submitted at once. Use batchq rerun."
+            )
+        if reads == MAX_SEARCHES and page.next is not None:
+            raise Invalid("The search needs more steps than one request may take: use narrower filters.")
     return [job.id for job in reversed(jobs)]
 
 
@@ -258,11 +235,11 @@ async def _failed(parts: Parts, job: JobDocument, caller: Caller) -> Sequence[Jo
         return [found] if found is not None and found.status is Status.FAILED else []
     failed = JobSelection(parent=job_id, statuses=frozenset({Status.FAILED}))
     query = PageQuery(selection=failed, limit=MAX_JOBS)
-    page = await parts.search.search(query, caller=caller)
-    children = list(page.jobs)
-    while page.next is not None and len(children) <= MAX_JOBS:
-        page = await parts.search.search(replace(query, before=page.next), caller=caller)
+    children = list[Job]()
+    async for page in job_pages(parts, query, caller=caller):
         children += page.jobs
+        if len(children) > MAX_JOBS:
+            break
     return sorted(children, key=lambda child: child.sequence)
 
 

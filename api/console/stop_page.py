@@ -6,15 +6,14 @@ unit of work that would apply it, and the page is shown again with the sentences
 
 from collections.abc import Mapping
 from datetime import timedelta
-from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
+from batchq.api.console.forms import Form, FormState
+from batchq.api.console.pages import Page, PageTable
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain import wording
@@ -124,74 +123,8 @@ class StopSubject(Struct, frozen=True, kw_only=True):
     node: int | None
 
 
-@pages.get("/jobs/{id}/stop", Permission.SELF)
-@pages.get("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def stop_page(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
-
-
-@pages.post("/jobs/{id}/stop", Permission.SELF)
-@pages.post("/jobs/{id}/nodes/{node}/stop", Permission.SELF)
-async def post_stop(parts: Parts, visit: Call[StopForm]) -> PageAnswer:
-    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
-
-    async def order() -> str:
-        request = form.to_request()
-        _check_children(form, children_count(subject.job))
-        caller = replace(visit.caller, operation=STOPS[request.kind])
-        await parts.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
-        return job_path(subject.job.id)
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(parts, visit.path, visit.caller)
-        return await _page(parts, now, visit.caller, form, error=error, status=status)
-
-    return await give_order(parts, visit.caller, form, order, show_again)
-
-
-@pages.get("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def force_fail_page(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _force_fail_page(parts, await _subject(parts, visit.path, visit.caller), visit.caller)
-
-
-@pages.post("/jobs/{id}/force-fail", Permission.MAINTENANCE)
-async def post_force_fail(parts: Parts, visit: Call[ForceFailForm]) -> PageAnswer:
-    subject, form = await _subject(parts, visit.path, visit.caller), visit.input
-
-    async def order() -> str:
-        if not await _hangs(parts, subject, visit.caller):
-            raise Invalid(NOT_HANGING)
-        caller = replace(visit.caller, operation="ForceFail")
-        await parts.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
-        return job_path(subject.job.id)
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        now = await _subject(parts, visit.path, visit.caller)
-        return await _force_fail_page(parts, now, visit.caller, form, error=error, status=status)
-
-    return await give_order(parts, visit.caller, form, order, show_again)
-
-
-async def _subject(parts: Parts, path: Mapping[str, str], caller: Caller) -> StopSubject:
-    """The job that the path names. Raises NotFound."""
-    job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
-    whole_id, node = node_of(job_id)
-    whole = await parts.jobs.find(whole_id, caller=caller)
-    job = await parts.jobs.find(job_id, caller=caller)
-    if job is None or whole is None:
-        raise NotFound(f"Job {job_id} not found.")
-    return StopSubject(job=job, whole=whole, node=node)
-
-
-async def _page(
-    parts: Parts,
-    subject: StopSubject,
-    caller: Caller,
-    form: StopForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
+async def stop_page(parts: Parts, visit: Call[None], state: FormState) -> Page:
+    subject, caller = await _subject(parts, visit), visit.caller
     choices = _choices(subject)
     values: dict[str, object] = {
         "job": subject.job,
@@ -205,15 +138,57 @@ async def _page(
         "has_checkpoints": subject.whole.spec.checkpoints is not None and subject.job.status not in FINISHED,
         "grace_seconds": round(subject.whole.spec.stop_grace.total_seconds()),
         "may_force_fail": caller.has(Permission.MAINTENANCE) and await _hangs(parts, subject, caller),
-        "chosen": _chosen(form, choices),
+        "chosen": _chosen(state.form, choices),
+        "reasons": REASONS,
     }
     title = f"Stop {subject.job.spec.name} {short_id(subject.job.id)}"
-    return Page(template="stop.html", title=title, values=values | reason_values(form, error), status=status)
+    return Page(template="stop.html", title=title, values=values | state.values, status=state.status)
 
 
-def reason_values(form: ReasonForm | None, error: str) -> dict[str, object]:
-    """The variables of a form with a reason. `form`: as it was sent; None: it is new."""
-    return {"form": form, "reasons": REASONS, "error": error, "invocation": new_invocation()}
+@pages.order("/jobs/{id}/stop", Permission.SELF, page=stop_page)
+@pages.order("/jobs/{id}/nodes/{node}/stop", Permission.SELF, page=stop_page)
+async def stop(parts: Parts, visit: Call[StopForm]) -> str:
+    subject, form = await _subject(parts, visit), visit.input
+    request = form.to_request()
+    _check_children(form, children_count(subject.job))
+    caller = replace(visit.caller, operation=STOPS[request.kind])
+    await parts.jobs.stop(subject.job.id, request, caller=caller, expected=form.state)
+    return job_path(subject.job.id)
+
+
+async def force_fail_page(parts: Parts, visit: Call[None], state: FormState) -> Page:
+    subject = await _subject(parts, visit)
+    values = {
+        "job": subject.job,
+        "state": stop_state(subject.whole),
+        "hangs": await _hangs(parts, subject, visit.caller),
+        "not_hanging": NOT_HANGING,
+        "reasons": REASONS,
+    }
+    title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"
+    return Page(template="force_fail.html", title=title, values=values | state.values, status=state.status)
+
+
+@pages.order("/jobs/{id}/force-fail", Permission.MAINTENANCE, page=force_fail_page)
+async def force_failure(parts: Parts, visit: Call[ForceFailForm]) -> str:
+    subject, form = await _subject(parts, visit), visit.input
+    if not await _hangs(parts, subject, visit.caller):
+        raise Invalid(NOT_HANGING)
+    caller = replace(visit.caller, operation="ForceFail")
+    await parts.jobs.force_fail(subject.job.id, form.whole_reason(), caller=caller, expected=form.state)
+    return job_path(subject.job.id)
+
+
+async def _subject(parts: Parts, visit: Call[Any]) -> StopSubject:
+    """The job that the path names. Raises NotFound."""
+    path, caller = visit.path, visit.caller
+    job_id = JobId(f"{path['id']}#{path['node']}" if "node" in path else path["id"])
+    whole_id, node = node_of(job_id)
+    whole = await parts.jobs.find(whole_id, caller=caller)
+    job = await parts.jobs.find(job_id, caller=caller)
+    if job is None or whole is None:
+        raise NotFound(f"Job {job_id} not found.")
+    return StopSubject(job=job, whole=whole, node=node)
 
 
 def _check_children(form: StopForm, children: int) -> None:
@@ -235,9 +210,9 @@ def _choices(subject: StopSubject) -> Mapping[str, StopForecast]:
     return {name: forecast_stop(order, subject.whole, subject.node) for name, order in orders.items()}
 
 
-def _chosen(form: StopForm | None, choices: Mapping[str, StopForecast]) -> str:
+def _chosen(form: Form | None, choices: Mapping[str, StopForecast]) -> str:
     """The selected order: that of the form, else CANCEL for a job that has not started, else TERMINATE."""
-    if form is not None and form.order in STOPS:
+    if isinstance(form, StopForm) and form.order in STOPS:
         return form.order
     return StopKind.CANCEL if choices["cancel"].outcome is Outcome.CANCELLED else StopKind.TERMINATE
 
@@ -263,25 +238,6 @@ async def _hangs(parts: Parts, subject: StopSubject, caller: Caller) -> bool:
     """Whether the container of the job has not exited although it was killed."""
     why = await parts.explanations.why(subject.whole.id, caller=caller)
     return isinstance(why, NotExitingReason)
-
-
-async def _force_fail_page(
-    parts: Parts,
-    subject: StopSubject,
-    caller: Caller,
-    form: ForceFailForm | None = None,
-    *,
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
-) -> Page:
-    values = {
-        "job": subject.job,
-        "state": stop_state(subject.whole),
-        "hangs": await _hangs(parts, subject, caller),
-        "not_hanging": NOT_HANGING,
-    }
-    title = f"Force-fail {subject.job.spec.name} {short_id(subject.job.id)}"
-    return Page(template="force_fail.html", title=title, values=values | reason_values(form, error), status=status)
 
 
 def _grace(text: str) -> timedelta | None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from batchq.api.console.forms import new_invocation
+from batchq.api.console.forms import FormState, new_invocation
 from batchq.api.console.pages import Page, PageAnswer, PageTable, give_order
 from batchq.api.console.submission_errors import field_errors, field_of
 from batchq.api.console.submission_form import SUBMIT, SubmissionForm, Word, aws_command, batchq_command, fields_of
@@ -61,23 +61,25 @@ async def submit_page(parts: Parts, visit: Call[SubmitQuery]) -> PageAnswer:
 @pages.post("/submit", Permission.SELF)
 async def post_submit(parts: Parts, visit: Call[SubmissionForm]) -> PageAnswer:
     form, caller = visit.input, visit.caller
-
-    async def show_again(error: str, status: HTTPStatus) -> Page:
-        return await _page(parts, form, caller, error=error, status=status)
-
-    async def order() -> str:
-        members = await _members(parts.batch, form, caller)
-        if "\n".join(await _authors(parts.batch, form, caller)) != "\n".join(form.authors.splitlines()):
-            raise Invalid("Other users wrote what this job runs: submit it again if you want to run it.")
-        return await _submit(parts.batch, form, members, caller)
-
     if form.action == SUBMIT:
-        return await give_order(parts, caller, form, order, show_again)
+        return await give_order(parts, visit, _order, _refused_page)
     try:
         members, warning = await _checked(parts.batch, form, caller)
     except Invalid as why:
-        return await show_again(str(why), HTTPStatus.BAD_REQUEST)
+        return await _page(parts, form, caller, refusal=FormState(error=str(why), status=HTTPStatus.BAD_REQUEST))
     return await _page(parts, form, caller, members=members, warning=warning)
+
+
+async def _order(parts: Parts, visit: Call[SubmissionForm]) -> str:
+    form, caller = visit.input, visit.caller
+    members = await _members(parts.batch, form, caller)
+    if "\n".join(await _authors(parts.batch, form, caller)) != "\n".join(form.authors.splitlines()):
+        raise Invalid("Other users wrote what this job runs: submit it again if you want to run it.")
+    return await _submit(parts.batch, form, members, caller)
+
+
+async def _refused_page(parts: Parts, visit: Call[SubmissionForm], state: FormState) -> Page:
+    return await _page(parts, visit.input, visit.caller, refusal=state)
 
 
 async def _page(
@@ -87,8 +89,7 @@ async def _page(
     *,
     members: Sequence[SweepMember] = (),
     warning: str = "",
-    error: str = "",
-    status: HTTPStatus = HTTPStatus.OK,
+    refusal: FormState | None = None,
 ) -> Page:
     """`members`: the jobs of a form whose check found no error; empty: the form was not checked.
 
@@ -96,6 +97,7 @@ async def _page(
     """
     like = await find_documents(parts.batch, [form.like] if form.like else [], caller)
     request = members[0].request if members else {}
+    error, status = ("", HTTPStatus.OK) if refusal is None else (refusal.error, refusal.status)
     marks = (dict(field_errors(form)) or {field_of(error): error}) if error else {}
     values = {
         "authors": await _authors(parts.batch, form, caller),

@@ -15,6 +15,7 @@ from hashlib import shake_256
 from typing import Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from batchq.domain.job_selection import JobSelection
 from batchq.errors import Invalid
@@ -110,6 +111,21 @@ def parse_position(text: str) -> SearchPosition:
     """Parse the text of `position_text`."""
     at, order = text.split(",")
     return SearchPosition(int(at), int(order))
+
+
+class SearchToken(Struct, frozen=True):
+    """The page tokens of one search for jobs."""
+
+    tokens: PageTokens
+    query: TokenQuery
+
+    def read(self, text: str | None) -> SearchPosition | None:
+        """Where the page of the token begins; None without a token. Raises Invalid for a token of another search."""
+        return None if text is None else parse_position(self.tokens.read(self.query, text))
+
+    def make(self, position: SearchPosition | None) -> str | None:
+        """The token of the page that begins there; None: no further job matches."""
+        return None if position is None else self.tokens.make(self.query, position_text(position))
 
 
 def _invalid() -> Invalid:

@@ -6,11 +6,9 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
-from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel
 
-from batchq.api.http.http import REQUEST_ID, error_response, reply
+from batchq.api.http.http import REQUEST_ID, error_response
 from batchq.api.logs import translate
 from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
@@ -19,7 +17,7 @@ from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.logs.pages import StreamOrder, StreamQuery
-from batchq.logs.service import LogQuery, LogSearchPosition
+from batchq.logs.service import GROUP, LogQuery, LogSearchPosition
 from batchq.services.job_reads import TRAINING_GROUP
 
 log = logging.getLogger(__name__)
@@ -28,31 +26,14 @@ MAX_EVENTS = 10_000
 MAX_STREAMS = 50
 
 
-class LogsRequest(Struct, frozen=True, kw_only=True):
-    """One request, with its caller."""
-
-    #: The parsed body.
-    input: BaseModel | None
-    #: Whether the client has disconnected.
-    is_disconnected: Callable[[], bool]
-    caller: Caller
-    #: Of `/aws/batch/job`.
-    arns: LogArns
-
-    @property
-    def training_arns(self) -> LogArns:
-        """Of `/aws/sagemaker/TrainingJobs`."""
-        return replace(self.arns, name=TRAINING_GROUP)
-
-
-async def get_log_events(parts: Parts, request: LogsRequest, body: GetLogEvents) -> Answer:
+async def get_log_events(parts: Parts, call: Call[Any], body: GetLogEvents) -> Answer:
     """Returns a page of the lines of one log stream, forwards or backwards."""
     name = body.logStreamName
-    if translate.is_of_group(body, request.training_arns):
-        name = await parts.training_logs.resolve(name, caller=request.caller)
+    if translate.is_of_group(body, _arns(parts, call, TRAINING_GROUP)):
+        name = await parts.training_logs.resolve(name, caller=call.caller)
     else:
-        translate.check_group(body, request.arns)
-    stream = await parts.logs.stream(name, caller=request.caller)
+        translate.check_group(body, _arns(parts, call))
+    stream = await parts.logs.stream(name, caller=call.caller)
     position, backwards = translate.direction(body, stream)
     limit = body.limit or MAX_EVENTS
     found = await parts.logs.events(
@@ -61,17 +42,17 @@ async def get_log_events(parts: Parts, request: LogsRequest, body: GetLogEvents)
     return translate.log_events_page(found, stream)
 
 
-async def filter_log_events(parts: Parts, request: LogsRequest, body: FilterLogEvents) -> Answer:
+async def filter_log_events(parts: Parts, call: Call[Any], body: FilterLogEvents) -> Answer:
     """Searches the lines of log streams for a pattern."""
     query = translate.query(body)
     names: Mapping[str, str] = {}
-    if translate.is_of_group(body, request.training_arns):
-        names = await _training_streams(parts, query, request.caller)
+    if translate.is_of_group(body, _arns(parts, call, TRAINING_GROUP)):
+        names = await _training_streams(parts, query, call.caller)
         if not names:
             return translate.found_events((), {})
         query = replace(query, names=tuple(names), prefix="")
     else:
-        translate.check_group(body, request.arns)
+        translate.check_group(body, _arns(parts, call))
     token = translate.search_token(query)
     position = LogSearchPosition()
     if body.nextToken:
@@ -80,37 +61,40 @@ async def filter_log_events(parts: Parts, request: LogsRequest, body: FilterLogE
         query,
         position=position,
         limit=body.limit or MAX_EVENTS,
-        caller=request.caller,
-        has_disconnected=request.is_disconnected,
+        caller=call.caller,
+        has_disconnected=lambda: call.http.transport is None,
     )
     more = {"nextToken": parts.tokens.make(token, translate.search_position(following))} if following else {}
     return {**translate.found_events(events, names), **more}
 
 
-async def describe_log_streams(parts: Parts, request: LogsRequest, body: DescribeLogStreams) -> Answer:
+async def describe_log_streams(parts: Parts, call: Call[Any], body: DescribeLogStreams) -> Answer:
     """Lists log streams: one for each container of each attempt of a job."""
     listing = translate.listing(body)
-    if translate.is_of_group(body, request.training_arns):
-        return await _describe_training_streams(parts, request, listing, body)
-    translate.check_group(body, request.arns)
+    if translate.is_of_group(body, _arns(parts, call, TRAINING_GROUP)):
+        return await _describe_training_streams(parts, call, listing, body)
+    arns = _arns(parts, call)
+    translate.check_group(body, arns)
     token = translate.streams_token(listing)
     after = translate.parse_stream_position(parts.tokens.read(token, body.nextToken)) if body.nextToken else None
-    streams, last = await parts.logs.streams(
-        listing, after=after, limit=body.limit or MAX_STREAMS, caller=request.caller
-    )
+    streams, last = await parts.logs.streams(listing, after=after, limit=body.limit or MAX_STREAMS, caller=call.caller)
     more = {"nextToken": parts.tokens.make(token, translate.stream_position(last))} if last else {}
-    return {"logStreams": [translate.log_stream(summary, request.arns) for summary in streams], **more}
+    return {"logStreams": [translate.log_stream(summary, arns) for summary in streams], **more}
 
 
-async def describe_log_groups(parts: Parts, request: LogsRequest, body: DescribeLogGroups) -> Answer:
+async def describe_log_groups(parts: Parts, call: Call[Any], body: DescribeLogGroups) -> Answer:
     """Describes the log groups `/aws/batch/job` and `/aws/sagemaker/TrainingJobs`."""
     token = "DescribeLogGroups", body.logGroupNamePrefix, body.logGroupNamePattern
     after = parts.tokens.read(token, body.nextToken) if body.nextToken is not None else ""
-    groups = [arns for arns in (request.arns, request.training_arns) if translate.selects_group(body, arns)]
-    rest = [arns for arns in groups if arns.name > after]
+    groups = (_arns(parts, call, group) for group in (GROUP, TRAINING_GROUP))
+    rest = [arns for arns in groups if translate.selects_group(body, arns) and arns.name > after]
     page = rest[: body.limit or len(rest)]
     more = {"nextToken": parts.tokens.make(token, page[-1].name)} if len(rest) > len(page) else {}
     return {"logGroups": [translate.log_group(arns, since=parts.installed_at) for arns in page], **more}
+
+
+def _arns(parts: Parts, call: Call[Any], group: str = GROUP) -> LogArns:
+    return LogArns(account=parts.account, region=parts.region_of(call.http), name=group)
 
 
 async def _training_streams(parts: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:
@@ -124,22 +108,20 @@ async def _training_streams(parts: Parts, query: LogQuery, caller: Caller) -> Ma
 
 
 async def _describe_training_streams(
-    parts: Parts, request: LogsRequest, listing: StreamQuery, body: DescribeLogStreams
+    parts: Parts, call: Call[Any], listing: StreamQuery, body: DescribeLogStreams
 ) -> Answer:
     """The streams of one job, by SageMaker's names."""
     if listing.order is not StreamOrder.NAME or listing.descending:
         raise Invalid(f"In {TRAINING_GROUP} streams are ordered by LogStreamName, ascending.")
     token = TRAINING_GROUP, *translate.streams_token(listing)
     after = parts.tokens.read(token, body.nextToken) if body.nextToken else ""
-    named = await parts.training_logs.names(listing.prefix, caller=request.caller)
-    streams = {
-        stream.name: stream for stream in await parts.logs.existing(tuple(named.values()), caller=request.caller)
-    }
+    named = await parts.training_logs.names(listing.prefix, caller=call.caller)
+    streams = {stream.name: stream for stream in await parts.logs.existing(tuple(named.values()), caller=call.caller)}
     found = [(alias, streams[name]) for alias, name in named.items() if name in streams and alias > after]
     page = found[: body.limit or MAX_STREAMS]
+    arns = _arns(parts, call, TRAINING_GROUP)
     answers = [
-        translate.log_stream(await parts.logs.summary(replace(stream, name=alias)), request.training_arns)
-        for alias, stream in page
+        translate.log_stream(await parts.logs.summary(replace(stream, name=alias)), arns) for alias, stream in page
     ]
     more = {"nextToken": parts.tokens.make(token, page[-1][0])} if len(found) > len(page) else {}
     return {"logStreams": answers, **more}
@@ -148,17 +130,6 @@ async def _describe_training_streams(
 def _operation(name: str, handle: Callable[..., Awaitable[Answer]]) -> Operation:
     place = {"method": "POST", "path": "/", "target": PREFIX + name, "media": CONTENT_TYPE}
     return aws_operation("logs", name, Permission.SELF, handle, **place)
-
-
-async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
-    http = call.http
-    request = LogsRequest(
-        input=call.input,
-        is_disconnected=lambda: http.transport is None,
-        arns=LogArns(account=parts.account, region=parts.region_of(http)),
-        caller=call.caller,
-    )
-    return reply(await operation.handle(parts, request))
 
 
 def _failed(request: web.Request, _operation: Operation, error: BatchqError) -> web.StreamResponse:
@@ -174,14 +145,13 @@ def _failed(request: web.Request, _operation: Operation, error: BatchqError) -> 
             raise error
 
 
-OPERATIONS: Mapping[str, Operation] = {
-    operation.name: operation
-    for operation in (
+operations = OperationTable(
+    [
         _operation("GetLogEvents", get_log_events),
         _operation("FilterLogEvents", filter_log_events),
         _operation("DescribeLogStreams", describe_log_streams),
         _operation("DescribeLogGroups", describe_log_groups),
-    )
-}
-operations = OperationTable(OPERATIONS.values(), carry_out=_send, failed=_failed)
+    ],
+    failed=_failed,
+)
 dialect = dialect_of(operations)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from batchq.api.http.answers import answer_of
 from batchq.api.http.http import RequestBody, Word
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import Call
@@ -48,7 +49,9 @@ async def get_activity(parts: Parts, call: Call[GetActivityRequest]) -> Activity
 def _bucket(bucket: ActivityBucket) -> ActivityBucketResponse:
     load, ends, limits = bucket.load, bucket.ends, bucket.capacity
     p50, p95 = ends.wait(0.5), ends.wait(0.95)
-    return ActivityBucketResponse(
+    return answer_of(
+        ActivityBucketResponse,
+        ends,
         at=milliseconds(bucket.at),
         running=None if load is None else load.running,
         waiting=None if load is None else load.waiting,
@@ -62,8 +65,5 @@ def _bucket(bucket: ActivityBucket) -> ActivityBucketResponse:
         limits=None
         if limits is None
         else ActivityLimits(vcpus=limits.millicpus / 1000, memory_mib=limits.memory_mib, gpus=limits.gpus),
-        succeeded=ends.succeeded,
-        failed=ends.failed,
-        stopped=ends.stopped,
         wait=None if p50 is None or p95 is None else WaitResponse(p50=p50, p95=p95),
     )

@@ -10,16 +10,16 @@ from typing import Annotated
 from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.answers import amount, answer_of
 from batchq.api.http.http import Milliseconds, RequestBody, Word
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.budgets import BudgetKey, BudgetScope
-from batchq.domain.cost import Cost, rounded
 from batchq.domain.enums import BudgetPeriod, CostGroup
 from batchq.domain.ids import JobId, node_of
-from batchq.domain.times import EPOCH, MILLISECOND, milliseconds, optional_milliseconds
+from batchq.domain.times import EPOCH, MILLISECOND, optional_milliseconds
 from batchq.domain.training import MetricValue
 from batchq.engine.budgets import BudgetStatus
 from batchq.errors import Invalid, NotFound
@@ -63,7 +63,7 @@ async def get_job_cost(parts: Parts, call: Call[None]) -> JobCostResponse:
     A job costs what it holds while its containers run. The cost of an array is that of its children.
     """
     cost = await parts.costs.of_job(call.job_id, caller=call.caller)
-    return JobCostResponse(job_id=call.job_id, cost=None if cost is None else cost_answer(cost))
+    return JobCostResponse(job_id=call.job_id, cost=None if cost is None else answer_of(CostResponse, cost))
 
 
 @operations.add("GetJobMetrics", "GET", f"{JOB}/metrics", Permission.SELF)
@@ -96,23 +96,6 @@ async def _metrics(parts: Parts, job_id: JobId, caller: Caller) -> dict[str, Met
     raise NotFound(f"Job {job_id} not found.")
 
 
-def amount(value: Decimal) -> float:
-    """An amount with two decimals."""
-    return float(rounded(value))
-
-
-def cost_answer(cost: Cost) -> CostResponse:
-    """A cost in an answer."""
-    return CostResponse(
-        currency=cost.currency,
-        total=amount(cost.total),
-        gpu=amount(cost.gpu),
-        compute=amount(cost.compute),
-        storage=amount(cost.storage),
-        estimated_savings=None if cost.estimated_savings is None else amount(cost.estimated_savings),
-    )
-
-
 def _report(by: CostGroup, report: CostReport) -> CostReportResponse:
     return CostReportResponse(
         by=by,
@@ -124,14 +107,9 @@ def _report(by: CostGroup, report: CostReport) -> CostReportResponse:
 
 
 def _row(row: CostRow) -> CostRowResponse:
-    return CostRowResponse(
-        name=row.name,
-        currency=row.currency,
-        total=amount(row.amounts.total),
-        gpu=amount(row.amounts.gpu),
-        compute=amount(row.amounts.compute),
-        active=amount(row.active),
-    )
+    amounts = row.amounts
+    total, gpu, compute = amount(amounts.total), amount(amounts.gpu), amount(amounts.compute)
+    return answer_of(CostRowResponse, row, total=total, gpu=gpu, compute=compute)
 
 
 def _time(given: int | None) -> datetime | None:
@@ -196,19 +174,13 @@ async def remove_budget(parts: Parts, call: Call[BudgetRequest]) -> EmptyRespons
 def _budget(status: BudgetStatus) -> BudgetResponse:
     budget = status.budget
     is_account = budget.key.scope is BudgetScope.ACCOUNT
-    return BudgetResponse(
+    return answer_of(
+        BudgetResponse,
+        budget,
         account=budget.key.name if is_account else None,
         job_queue=None if is_account else budget.key.name,
-        currency=budget.currency,
-        soft=None if budget.soft is None else amount(budget.soft),
-        hard=None if budget.hard is None else amount(budget.hard),
-        period=budget.period,
         spent=amount(status.spent),
-        set_by=budget.set_by,
-        crossings=tuple(
-            CrossingResponse(limit=crossing.limit, at=milliseconds(crossing.at), spent=amount(crossing.spent))
-            for crossing in status.crossings
-        ),
+        crossings=tuple(answer_of(CrossingResponse, crossing) for crossing in status.crossings),
     )
 
 

@@ -1,7 +1,5 @@
 """GetDefinitionUse: `POST /v1/batchq/definitionuse` tells what the newest jobs of a job definition used."""
 
-import re
-
 from batchq.api.http.http import RequestBody, Word
 from batchq.api.native.job_selection import bare_name
 from batchq.api.operations.operation_table import OperationTable
@@ -14,8 +12,6 @@ from batchq.domain.use import MEASURED_JOBS, Spread, definition_use
 from batchq.errors import Invalid, NotFound
 from batchq.ports.job_search import PageQuery
 from batchq.ports.responses.definitions import DefinitionUseResponse, SpreadResponse
-
-_REVISION = re.compile(r"([A-Za-z0-9_-]{1,128}):([1-9][0-9]{0,8})")
 
 operations = OperationTable()
 
@@ -33,7 +29,9 @@ async def get_definition_use(parts: Parts, call: Call[GetDefinitionUseRequest]) 
 
     Only jobs that the caller may see are counted. The advice is a smaller request of memory.
     """
-    ref = _parse_revision(call.input.job_definition)
+    ref = DefinitionRef.parse(bare_name(call.input.job_definition))
+    if ref is None:
+        raise Invalid("'jobDefinition' must be NAME:REVISION.")
     definition = await parts.catalog.definitions.get_visible(ref, caller=call.caller)
     if definition is None:
         raise NotFound(f"JobDefinition {ref} not found.")
@@ -50,13 +48,6 @@ async def get_definition_use(parts: Parts, call: Call[GetDefinitionUseRequest]) 
         working_set_bytes=_spread(used.working_set),
         advice=used.advice,
     )
-
-
-def _parse_revision(text: str) -> DefinitionRef:
-    found = _REVISION.fullmatch(bare_name(text))
-    if found is None:
-        raise Invalid("'jobDefinition' must be NAME:REVISION.")
-    return DefinitionRef(name=found[1], revision=int(found[2]))
 
 
 def _spread(found: Spread | None) -> SpreadResponse | None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from batchq.api.http.answers import answer_of
 from batchq.api.http.http import Milliseconds, RequestBody, Word, Words
 from batchq.api.native.job_selection import bare_name
 from batchq.api.operations.operation_table import OperationTable
@@ -14,7 +15,7 @@ from batchq.domain.access.accounts import Permission, Visibility
 from batchq.domain.enums import Status
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId, QueueName
-from batchq.domain.times import EPOCH, milliseconds, optional_milliseconds
+from batchq.domain.times import EPOCH
 from batchq.errors import Invalid
 from batchq.ports.groups import GroupQuery
 from batchq.ports.history import GroupEnd
@@ -74,18 +75,15 @@ async def list_groups(parts: Parts, call: Call[ListGroupsRequest]) -> GroupsResp
 def group_answer(group: Group) -> GroupRow:
     """A group in an answer."""
     counts = dict(group.counts)
-    return GroupRow(
+    return answer_of(
+        GroupRow,
+        group,
         group_id=group.terms.id,
         group_name=group.terms.name,
         user=group.owner.user,
         account=group.owner.account,
-        created_at=milliseconds(group.created_at),
-        ended_at=optional_milliseconds(group.ended_at),
-        size=group.size,
-        submitted=group.submitted,
         status_summary={status: counts.get(status, 0) for status in Status},
         not_created=group.uncreated,
-        stopped=group.stopped,
         declared_size=group.terms.size,
         max_running=group.terms.max_running,
         max_failed=group.terms.max_failed,
@@ -98,11 +96,7 @@ def group_answer(group: Group) -> GroupRow:
 
 def group_end_answer(end: GroupEnd | None) -> GroupEndResponse | None:
     """None for an entry that is not about the end of a group."""
-    if end is None:
-        return None
-    return GroupEndResponse(
-        group_id=end.group_id, group_name=end.name, succeeded=end.succeeded, failed=end.failed, stopped=end.stopped
-    )
+    return None if end is None else answer_of(GroupEndResponse, end, group_name=end.name)
 
 
 def _position(text: str) -> int:

@@ -3,7 +3,7 @@
 from msgspec import convert
 from msgspec.structs import asdict
 
-from batchq.api.native.costs import cost_answer
+from batchq.api.http.answers import answer_of
 from batchq.api.native.job_search import (
     JobArns,
     arns_of,
@@ -20,7 +20,7 @@ from batchq.domain.ids import node_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.views import leading_key, log_stream_of, shown_container_reason, shown_task
 from batchq.domain.task import DefinitionForm
-from batchq.domain.times import optional_milliseconds
+from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.job_details import (
     AttemptContainerResponse,
     AttemptResponse,
@@ -87,7 +87,7 @@ def job_details(view: JobView, arns: JobArns) -> JobDetails:
         stop_grace_seconds=spec.stop_grace.total_seconds(),
         retry_strategy=convert(spec.retry, RetryResponse, from_attributes=True),
         attempts=tuple(_attempt(job, attempt) for attempt in job.all_attempts),
-        cost=None if view.cost is None else cost_answer(view.cost),
+        cost=None if view.cost is None else answer_of(CostResponse, view.cost),
         stop_orders=tuple(map(stop_order_answer, job.stop_orders)),
     )
 
@@ -103,16 +103,12 @@ def _container(name: str, spec: ContainerSpec, *, essential: bool) -> ContainerR
 
 
 def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
-    return AttemptResponse(
-        number=attempt.number,
+    return answer_of(
+        AttemptResponse,
+        attempt,
         compute_environment=attempt.environment,
         machine=next((part.machine for part in attempt.containers if part.key == leading_key(job)), None),
-        started_at=optional_milliseconds(attempt.started_at),
-        stopped_at=optional_milliseconds(attempt.stopped_at),
-        exit_code=attempt.exit_code,
         reason=shown_container_reason(attempt),
-        status_reason=attempt.status_reason,
-        paused=attempt.paused,
         use=use_answer(attempt.use),
         log_stream_name=log_stream_of(job, attempt, leading_key(job)) if attempt.started_at else None,
         containers=()
@@ -122,14 +118,9 @@ def _attempt(job: Job, attempt: Attempt) -> AttemptResponse:
 
 
 def _attempt_container(job: Job, run: Attempt, container: AttemptContainer) -> AttemptContainerResponse:
-    return AttemptContainerResponse(
-        name=container.name,
-        node=container.node,
-        machine=container.machine,
-        state=container.state,
-        started_at=optional_milliseconds(container.started_at),
-        stopped_at=optional_milliseconds(container.stopped_at),
-        exit_code=container.exit_code,
+    return answer_of(
+        AttemptContainerResponse,
+        container,
         reason=shown_container_reason(container),
         use=use_answer(container.use),
         stop_order=None if container.terminated_by is None else stop_order_answer(container.terminated_by),

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field
 
-from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text, selection_text
+from batchq.api.http.page_tokens import SearchToken, selection_text
 from batchq.api.native.job_selection import SelectionBody, parse_job_id
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
@@ -31,7 +31,7 @@ from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.task import DefinitionForm
 from batchq.domain.times import milliseconds, optional_milliseconds
 from batchq.errors import Invalid
-from batchq.ports.job_search import JobPage, PageQuery, SearchOrder
+from batchq.ports.job_search import PageQuery, SearchOrder
 from batchq.ports.responses.jobs import ExplanationResponse, JobRow, SearchResponse
 from batchq.services.explanations import MAX_EXPLAINED
 from batchq.services.job_views import JobView
@@ -160,14 +160,18 @@ async def search_jobs(parts: Parts, call: Call[SearchJobsRequest]) -> SearchResp
     """
     body, caller = call.input, call.caller
     query = page_query(body, caller)
-    token = "SearchJobs", caller.user, query.order_by.value, selection_text(query.selection)
-    if body.next_token:
-        query = replace(query, before=parse_position(parts.tokens.read(token, body.next_token)))
+    searched = "SearchJobs", caller.user, query.order_by.value, selection_text(query.selection)
+    token = SearchToken(parts.tokens, searched)
+    query = replace(query, before=token.read(body.next_token or None))
     page = await parts.search.search(query, caller=caller)
     views = await parts.views.listed(page.jobs, explained=body.explain, caller=caller)
     arns = arns_of(call.http, parts)
-    rows = tuple(job_row(view, arns) for view in views)
-    return _answer(rows, page, token, parts.tokens)
+    return SearchResponse(
+        jobs=tuple(job_row(view, arns) for view in views),
+        next_token=token.make(page.next),
+        searched_back_to=optional_milliseconds(page.searched_back_to),
+        complete=page.next is None,
+    )
 
 
 def page_query(body: SearchJobsRequest, caller: Caller) -> PageQuery:
@@ -187,12 +191,3 @@ def _order(body: SearchJobsRequest) -> SearchOrder:
     if order_by is SearchOrder.ENDED and body.children and not is_small:
         raise Invalid("'children' with 'orderBy' ENDED needs 'parentId', 'jobs' or 'idPrefix'.")
     return order_by
-
-
-def _answer(rows: tuple[JobRow, ...], page: JobPage, token: TokenQuery, tokens: PageTokens) -> SearchResponse:
-    return SearchResponse(
-        jobs=rows,
-        next_token=None if page.next is None else tokens.make(token, position_text(page.next)),
-        searched_back_to=optional_milliseconds(page.searched_back_to),
-        complete=page.next is None,
-    )

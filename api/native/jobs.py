@@ -3,6 +3,7 @@
 from typing import Any
 
 from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.answers import answer_of
 from batchq.api.http.http import Reason, RequestBody, Word
 from batchq.api.native.groups import group_end_answer
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
@@ -16,7 +17,6 @@ from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
-from batchq.ports.checkpoints import Checkpoint
 from batchq.ports.history import HistoryEntry
 from batchq.ports.responses.checkpoints import (
     CheckpointResponse,
@@ -184,7 +184,7 @@ async def list_checkpoints(parts: Parts, call: Call[None]) -> CheckpointsRespons
     complete = [checkpoint.id for checkpoint in found if checkpoint.complete]
     return CheckpointsResponse(
         job_id=call.job_id,
-        checkpoints=tuple(map(_checkpoint, found)),
+        checkpoints=tuple(answer_of(CheckpointResponse, checkpoint) for checkpoint in found),
         total_size_bytes=sum(checkpoint.size_bytes for checkpoint in found),
         latest=complete[-1] if complete else None,
     )
@@ -205,16 +205,3 @@ async def delete_checkpoint(parts: Parts, call: Call[None]) -> DeleteCheckpointR
     """Deletes a checkpoint of a job."""
     await parts.checkpoints.delete(call.job_id, call.path["checkpoint"], caller=call.caller)
     return DeleteCheckpointResponse(job_id=call.job_id, checkpoint_id=call.path["checkpoint"])
-
-
-def _checkpoint(checkpoint: Checkpoint) -> CheckpointResponse:
-    return CheckpointResponse(
-        id=checkpoint.id,
-        name=checkpoint.name,
-        type=checkpoint.type,
-        size_bytes=checkpoint.size_bytes,
-        created_at=milliseconds(checkpoint.created_at),
-        epoch=checkpoint.epoch,
-        step=checkpoint.step,
-        complete=checkpoint.complete,
-    )

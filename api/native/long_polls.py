@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import AsyncIterator
 from typing import Annotated, cast
 
@@ -32,11 +31,11 @@ from batchq.api.stop_shapes import hold_change_answer, stop_step_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.domain.times import milliseconds
-from batchq.errors import Invalid, Unavailable
+from batchq.errors import Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.logs import StoredLine
 from batchq.ports.responses.records import EventResponse, GetJobLogResponse, ListEventsResponse, LogLineResponse
-from batchq.services.job_log import JobLogPage, JobLogQuery, LogPosition
+from batchq.services.job_log import BEGINNING, JobLogPage, JobLogQuery, LogPosition
 
 log = logging.getLogger(__name__)
 
@@ -218,8 +217,6 @@ def _list(text: str | None) -> list[str]:
 MAX_LINES = 10_000  # at most 1 MiB of them
 MAX_TAIL = 10_000  # lines; at most 1 MiB of them
 MAX_TIME = 2**43  # milliseconds since 1970: in nanoseconds it fits into 64 bits
-_POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
-_BEGINNING = "0"  # the token before the first attempt
 
 
 class GetJobLogQuery(RequestQuery):
@@ -257,16 +254,12 @@ async def get_job_log(parts: Parts, call: Call[GetJobLogQuery]) -> GetJobLogResp
 
 def job_log_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
     """Raises Invalid for a malformed position."""
-    after = query.after
-    position = None if after is None or after == _BEGINNING else _POSITION.fullmatch(after)
-    if after not in {None, _BEGINNING} and position is None:
-        raise Invalid("'after' is not a position of a log.")
     return JobLogQuery(
         job_id=job_id,
-        after=None if position is None else LogPosition(attempt=int(position[1]), position=int(position[2])),
+        after=LogPosition.parse(query.after),
         attempt=query.attempt,
         container=query.container,
-        tail=query.tail if after is None else None,
+        tail=query.tail if query.after is None else None,
         since=None if query.since is None else query.since * 1_000_000,
         limit=query.limit,
         wait=query.wait,
@@ -277,7 +270,7 @@ def _answer(page: JobLogPage) -> GetJobLogResponse:
     at = page.next
     return GetJobLogResponse(
         lines=tuple(map(_line, page.lines)),
-        next=_BEGINNING if at is None else f"{at.attempt}.{at.position}",
+        next=BEGINNING if at is None else str(at),
         over=page.over,
         attempt=None if at is None else at.attempt,
         incomplete=page.incomplete,

@@ -1,6 +1,7 @@
 """GetOverview: `POST /v1/batchq/overview` describes the server in one small reply, for a caller who looks often."""
 
 from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.answers import answer_of
 from batchq.api.native.job_search import (
     JobArns,
     arns_of,
@@ -59,11 +60,10 @@ def _answer(overview: Overview, queues: tuple[QueueResponse, ...], caller: Calle
 
 
 def _queue(overview: QueueOverview, why: Explanation | None) -> QueueResponse:
-    return QueueResponse(
+    return answer_of(
+        QueueResponse,
+        overview.queue,
         job_queue=overview.queue.name,
-        state=overview.queue.state,
-        drained=overview.queue.drained,
-        priority=overview.queue.priority,
         counts=dict(overview.counts),
         arrays=overview.arrays,
         oldest_runnable_at=optional_milliseconds(overview.oldest_runnable_at),

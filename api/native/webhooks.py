@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
+from batchq.api.http.answers import answer_of
 from batchq.api.http.http import RequestBody, Text, Word
 from batchq.api.native.accounts import denied_is_403
 from batchq.api.native.job_selection import bare_name
@@ -174,7 +175,9 @@ def _selection(body: CreateWebhookRequest) -> EventSelection:
 
 def _webhook(stored: StoredWebhook) -> WebhookResponse:
     webhook, progress, selection = stored.webhook, stored.progress, stored.webhook.selection
-    return WebhookResponse(
+    return answer_of(
+        WebhookResponse,
+        progress,
         webhook_id=webhook.id,
         webhook_name=webhook.name,
         user=webhook.owner.user,
@@ -189,17 +192,8 @@ def _webhook(stored: StoredWebhook) -> WebhookResponse:
         job_names=selection.names,
         children=selection.children,
         created_at=milliseconds(webhook.created_at),
-        state=progress.state,
         disabled_reason=progress.disabled,
-        position=progress.position,
-        delivered=progress.delivered,
-        delivered_at=optional_milliseconds(progress.delivered_at),
-        failure=progress.failure,
-        failing_since=optional_milliseconds(progress.failing_since),
         next_try_at=optional_milliseconds(progress.next_at),
-        undelivered=tuple(
-            UndeliveredEventResponse(number=event.number, at=milliseconds(event.at), reason=event.reason)
-            for event in progress.undelivered
-        ),
+        undelivered=tuple(answer_of(UndeliveredEventResponse, event) for event in progress.undelivered),
         redelivering=progress.again,
     )

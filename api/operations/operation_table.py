@@ -161,7 +161,7 @@ class OperationTable:
     def _endpoint(self, parts: Parts, operation: Operation, limit: Limit | None) -> Endpoint:
         if isinstance(operation.access, Public):
             return _public_endpoint(parts, operation)
-        permission, action = operation.access, operation.action or operation.name
+        permission, action = operation.access, operation.name
         has_path = "{" in operation.path
 
         async def endpoint(request: web.Request) -> web.StreamResponse:

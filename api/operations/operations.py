@@ -67,7 +67,7 @@ class Call(Struct, Generic[Input], frozen=True, kw_only=True):
 class Operation(Struct, frozen=True, kw_only=True):
     """An operation. A test requires `summary` and `answer` of every operation that is neither a page nor refused."""
 
-    #: As `SubmitJob`; of a page: the name of its handler.
+    #: As `SubmitJob`; of a page: its method and path. Audit records and refusals name the operation so.
     name: str
     method: str
     #: In aiohttp's notation.
@@ -78,8 +78,6 @@ class Operation(Struct, frozen=True, kw_only=True):
     access: Permission | Public
     #: Called with the parts of the server and the call; of a public operation with the HTTP request.
     handle: Callable[[Parts, Any], Awaitable[Any]]
-    #: How audit records and refusals name it; empty: `name`.
-    action: str = ""
     limit: CallLimit | None = None
     #: What the operation does: one sentence.
     summary: str = ""
@@ -142,8 +140,8 @@ def documented(
 
 
 def input_shape(handle: Callable[..., object]) -> type[BaseModel] | None:
-    """The shape of the query or the body, from the annotation of the handler's last argument, a Call."""
-    *_, call = signature(handle).parameters
+    """The shape of the query or the body, from the annotation of the handler's second argument, a Call."""
+    _, call, *_ = signature(handle).parameters
     (given,) = get_args(get_type_hints(handle)[call])
     return None if given is NoneType else given
 
@@ -172,7 +170,7 @@ def aws_operation(
 ) -> Operation:
     """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
 
-    `service`: its name in `aws_models`. The second argument is the request as the dialect's table makes it.
+    `service`: its name in `aws_models`. The second argument is the Call, or the request that the dialect's table makes.
     """
     shape = get_type_hints(handle).get("body")
     carry_out = handle if shape is None else lambda parts, request: handle(parts, request, request.input)

@@ -4,15 +4,24 @@ import argparse
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
+from functools import partial
 from shlex import quote
 from typing import Final
 
 from msgspec import to_builtins
 
-from batchq.cli.admin_backend import add_json, add_subcommand, given_flags, perform, print_result
-from batchq.cli.output import print_notice
+from batchq.cli.admin_backend import add_subcommand, given_flags, perform
+from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
-from batchq.cli.tables import Column, add_output_flags, print_list, text_column, time_column
+from batchq.cli.tables import (
+    Column,
+    add_form_flag,
+    add_output_flags,
+    print_list,
+    print_result,
+    text_column,
+    time_column,
+)
 from batchq.errors import Unavailable
 from batchq.ports.responses import accounts
 from batchq.ports.responses.server import EmptyResponse
@@ -85,16 +94,19 @@ _KEY = re.compile(r"[A-Za-z0-9+/=_-]+")
 def add_account(command: ArgumentParser) -> None:
     """Accounts form a tree below `root`. Accounts inherit what they do not set; limits include all accounts below."""
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _add_account_flags(add_subcommand(subcommands, "add", "create an account", _create_account))
-    _add_account_flags(add_subcommand(subcommands, "set", "change the settings whose flags are given", _update_account))
+    for name, summary, operation in (
+        ("add", "create an account", "CreateAccount"),
+        ("set", "change the settings whose flags are given", "UpdateAccount"),
+    ):
+        _add_account_flags(add_subcommand(subcommands, name, summary, partial(_save_account, operation)))
     summary = "delete an account without users and accounts below it; its jobs remain"
-    add_subcommand(subcommands, "delete", summary, _delete_account).add_argument("name")
-    add_json(add_subcommand(subcommands, "list", "list all accounts", _list_accounts))
+    add_subcommand(subcommands, "delete", summary, partial(_delete, "DeleteAccount")).add_argument("name")
+    add_form_flag(add_subcommand(subcommands, "list", "list all accounts", _list_accounts))
     show = add_subcommand(
         subcommands, "show", "show an account with the queues and the policy in effect", _list_accounts
     )
     show.add_argument("name")
-    add_json(show)
+    add_form_flag(show)
 
 
 def _add_account_flags(command: ArgumentParser) -> None:
@@ -128,26 +140,20 @@ def _account_request(args: Namespace) -> dict[str, object]:
     return request | ({"allowance": None} if "allowance" in given else {})
 
 
-def _create_account(args: Namespace) -> int:
-    return _print(
-        _render_account(perform(args, "CreateAccount", _account_request(args), answer=accounts.AccountResponse))
-    )
+def _save_account(operation: str, args: Namespace) -> int:
+    account = perform(args, operation, _account_request(args), answer=accounts.AccountResponse)
+    write_line(escape(_render_account(account)))
+    return DONE
 
 
-def _update_account(args: Namespace) -> int:
-    return _print(
-        _render_account(perform(args, "UpdateAccount", _account_request(args), answer=accounts.AccountResponse))
-    )
-
-
-def _delete_account(args: Namespace) -> int:
-    perform(args, "DeleteAccount", {"name": args.name}, answer=EmptyResponse)
-    return 0
+def _delete(operation: str, args: Namespace) -> int:
+    perform(args, operation, {"name": args.name}, answer=EmptyResponse)
+    return DONE
 
 
 def _list_accounts(args: Namespace) -> int:
     result = perform(args, "DescribeAccounts", given_flags(args, "name"), answer=accounts.AccountsResponse)
-    return print_result(args, result, list(map(_render_account, result.accounts)))
+    return print_result(args, result, map(_render_account, result.accounts))
 
 
 def _render_account(account: accounts.AccountResponse) -> str:
@@ -179,12 +185,13 @@ def _word(value: object) -> str:
 def add_user(command: ArgumentParser) -> None:
     """A user belongs to an account. Coordinators manage the users and jobs of their accounts and of those below."""
     subcommands = command.add_subparsers(dest="subcommand", required=True)
-    _add_user_flags(
-        add_subcommand(subcommands, "add", "create a user; `batchq key create` creates the key", _create_user)
-    )
-    _add_user_flags(add_subcommand(subcommands, "set", "change the settings whose flags are given", _update_user))
+    for name, summary, operation in (
+        ("add", "create a user; `batchq key create` creates the key", "CreateUser"),
+        ("set", "change the settings whose flags are given", "UpdateUser"),
+    ):
+        _add_user_flags(add_subcommand(subcommands, name, summary, partial(_save_user, operation)))
     summary = "delete a user and the user's keys; the jobs remain"
-    add_subcommand(subcommands, "delete", summary, _delete_user).add_argument("name")
+    add_subcommand(subcommands, "delete", summary, partial(_delete, "DeleteUser")).add_argument("name")
     add_output_flags(add_subcommand(subcommands, "list", "list all users", _list_users))
     show = add_subcommand(subcommands, "show", "show a user", _list_users)
     show.add_argument("name")
@@ -205,37 +212,18 @@ def _add_user_flags(command: ArgumentParser) -> None:
     )
 
 
-def _user_request(args: Namespace) -> dict[str, object]:
+def _save_user(operation: str, args: Namespace) -> int:
     request = given_flags(args, "name", "account", "role", "coordinates")
-    return request | ({"role": args.role.upper()} if args.role else {})
-
-
-def _create_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "CreateUser", _user_request(args), answer=accounts.UserResponse)))
-
-
-def _update_user(args: Namespace) -> int:
-    return _print(_render_user(perform(args, "UpdateUser", _user_request(args), answer=accounts.UserResponse)))
-
-
-def _delete_user(args: Namespace) -> int:
-    perform(args, "DeleteUser", given_flags(args, "name"), answer=EmptyResponse)
-    return 0
+    request |= {"role": args.role.upper()} if args.role else {}
+    user = perform(args, operation, request, answer=accounts.UserResponse)
+    also = f"  coordinates {','.join(user.coordinates)}" if user.coordinates else ""
+    write_line(escape(f"{user.name:16}  {user.role:8}  {user.account}{also}"))
+    return DONE
 
 
 def _list_users(args: Namespace) -> int:
     result = perform(args, "DescribeUsers", given_flags(args, "name"), answer=accounts.UsersResponse)
     print_list(args, result, result.users, _USER_COLUMNS)
-    return 0
-
-
-def _render_user(user: accounts.UserResponse) -> str:
-    also = f"  coordinates {','.join(user.coordinates)}" if user.coordinates else ""
-    return f"{user.name:16}  {user.role:8}  {user.account}{also}"
-
-
-def _print(text: str) -> int:
-    print(escape(text))
     return 0
 
 

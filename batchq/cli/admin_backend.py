@@ -5,7 +5,6 @@ the server, so nothing is authorized; root acts with the rights of the files' ow
 by an access key, and authorizes each request.
 """
 
-import json
 import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
@@ -17,9 +16,8 @@ from msgspec import Struct
 from batchq.cli.config import URL, load
 from batchq.cli.http_client import add_connection_flags, call, url_of
 from batchq.cli.server_settings import settings_of
-from batchq.cli.tables import add_form_flag, add_parser, json_of, prints_json
+from batchq.cli.tables import add_parser
 from batchq.errors import UsageError
-from batchq.system.escapes import escape
 
 Answer = TypeVar("Answer", bound=Struct)
 
@@ -36,10 +34,6 @@ def add_subcommand(
     command.add_argument("--url", help=f"URL of a server that performs the operation (${URL})")
     add_connection_flags(command)
     return command
-
-
-def add_json(command: ArgumentParser) -> None:
-    add_form_flag(command)
 
 
 def check_backend_flags(args: Namespace) -> None:
@@ -60,13 +54,6 @@ def perform(args: Namespace, operation: str, content: Mapping[str, object], *, a
 def given_flags(args: Namespace, *names: str) -> dict[str, object]:
     """The values of these flags, without those that are not given or not declared."""
     return {name: value for name in names if (value := getattr(args, name, None)) is not None}
-
-
-def print_result(args: Namespace, result: object, lines: list[str]) -> int:
-    """Print the result as JSON with `-o json`, else the lines. Returns the exit status 0."""
-    for each in [json.dumps(json_of(result), indent=2)] if prints_json(args) else map(escape, lines):
-        print(each)
-    return 0
 
 
 def _uses_server(args: Namespace) -> bool:

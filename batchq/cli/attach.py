@@ -16,8 +16,9 @@ from typing import TypeVar
 
 from batchq.cli.bulk_stop import CANCEL, TERMINATE
 from batchq.cli.http_client import Patience
+from batchq.cli.job_detail import explained_job
 from batchq.cli.job_logs import printable
-from batchq.cli.job_wait import end_of, exit_status_of, outcome_line, use_of_row
+from batchq.cli.job_wait import exit_status_of, outcome_line
 from batchq.cli.output import (
     INTERRUPTED,
     NO_EXIT_CODE,
@@ -32,7 +33,6 @@ from batchq.cli.output import (
 from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_duration
 from batchq.cli.server_requests import (
-    fetch_cost,
     fetch_described,
     fetch_explanation,
     fetch_job,
@@ -45,8 +45,7 @@ from batchq.domain.progress import progress_of
 from batchq.domain.stop_messages import DONE, outcome_text
 from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.responses.batch import JobDetail
-from batchq.ports.responses.costs import CostResponse
-from batchq.ports.responses.job_details import JobResponse
+from batchq.ports.responses.job_details import JobDetails, JobResponse
 from batchq.ports.responses.records import GetJobLogResponse
 from batchq.ports.responses.stops import JobLine
 from batchq.system.escapes import escape
@@ -143,7 +142,7 @@ class JobFollower:
         self._began = elapsed()
         self._meter = ProgressMeter()
 
-    def follow(self) -> JobDetail:
+    def follow(self) -> None:
         """Wait until the job is finished and all its output is printed. Raises Invalid, and NotFound if it is gone."""
         while True:
             job = self.describe()
@@ -153,7 +152,7 @@ class JobFollower:
                 self._print_output(job, ended=ended)
             elif job.status in FINISHED:
                 self.line.clear()
-                return job
+                return
             else:
                 self._wait(job)
 
@@ -171,14 +170,9 @@ class JobFollower:
         except Invalid:  # the server has no explanation of this job
             return ""
 
-    def use_and_cost(self) -> tuple[tuple[str, ...], CostResponse | None]:
-        """What the latest attempt used, in words; empty if that was not measured; and what the job cost."""
-        try:
-            job = self._call(lambda: fetch_job(self._url, self.job_id, "", answer=JobResponse)).job
-        except Invalid:  # the job was removed
-            return (), None
-        is_array = job.array_size is not None
-        return use_of_row(job), fetch_cost(self._url, self.job_id) if is_array else job.cost
+    def end(self) -> JobDetails:
+        """The finished job with its explanation, its use and its cost. Raises Invalid if it was removed."""
+        return self._call(lambda: explained_job(self._url, self.job_id))
 
     def _stopped_children(self) -> int:
         """How many children of the array were cancelled or terminated, which DescribeJobs does not tell."""
@@ -223,7 +217,8 @@ class JobFollower:
             parameters = {"after": self._position, "wait": wait, "limit": PAGE, "attempt": self._attempt}
             return fetch_log_lines(self._url, source, timeout=wait + MARGIN, **parameters)
 
-        source = _log_source(job)
+        nodes = job.node_properties
+        source = job.job_id if nodes is None else f"{job.job_id}#{nodes.main_node}"
         page = self._call(request)
         self._position = page.next
         return page
@@ -244,21 +239,13 @@ class JobFollower:
         return f"{job.status} for {waited}" + (f": {reason}" if reason else "")
 
 
-def _log_source(job: JobDetail) -> str:
-    """The job whose log is shown: of a multi-node job its main node."""
-    nodes = job.node_properties
-    return job.job_id if nodes is None else f"{job.job_id}#{nodes.main_node}"
-
-
 def _follow(follower: JobFollower) -> int:
-    job = follower.follow()
-    sentence = "" if job.status is Status.SUCCEEDED else follower.sentence()
-    use, cost = follower.use_and_cost()
-    end = end_of(job, sentence=sentence, use=use, cost=cost)
-    print_notice(outcome_line(end))
+    follower.follow()
+    job = follower.end()
+    print_notice(outcome_line(job, job.cost))
     if job.status is Status.FAILED:
         print_notice(f"again: batchq rerun {short_id(follower.job_id)}")
-    return exit_status_of(end)
+    return exit_status_of(job)
 
 
 def _goes_on(url: str, follower: JobFollower) -> bool:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -97,9 +97,7 @@ def add_queue(command: ArgumentParser) -> None:
         _list_queues,
         prints_list=True,
     )
-    show = add_parser(subcommands, "show", "show the settings of a queue, and its last 24 hours", _show_queue)
-    add_single_flags(show)
-    show.add_argument("queue_name", metavar="NAME", help=NAME_OR_ARN)
+    _add_show(subcommands, "queue_name", "show the settings of a queue, and its last 24 hours", _show_queue)
     for name, state, summary in (
         ("enable", "ENABLED", "accept and start jobs of these queues again"),
         ("disable", "DISABLED", "accept and start no further jobs of these queues; running jobs continue"),
@@ -121,9 +119,7 @@ def add_env(command: ArgumentParser) -> None:
         subcommands, "list", "list the environments, with their capacity in use", _list_environments, prints_list=True
     )
     summary = "show the settings of an environment, and the machines that run its jobs"
-    show = add_parser(subcommands, "show", summary, _show_environment)
-    add_single_flags(show)
-    show.add_argument("environment_name", metavar="NAME", help=NAME_OR_ARN)
+    _add_show(subcommands, "environment_name", summary, _show_environment)
     create = add_parser(subcommands, "create", "create an environment", _create_environment)
     create.add_argument("environment_name", metavar="NAME", help="a new name")
     update = add_parser(
@@ -155,9 +151,7 @@ def add_def(command: ArgumentParser) -> None:
     )
     listing.add_argument("definition_name", nargs="?", metavar="NAME", help="all active revisions of this definition")
     summary = "show a revision: NAME:REVISION, or NAME for the latest"
-    show = add_parser(subcommands, "show", summary, _show_definition)
-    add_single_flags(show)
-    show.add_argument("definition_name", metavar="NAME", help=NAME_OR_ARN)
+    _add_show(subcommands, "definition_name", summary, _show_definition)
 
 
 def add_resource(command: ArgumentParser) -> None:
@@ -167,9 +161,18 @@ def add_resource(command: ArgumentParser) -> None:
     """
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     add_parser(subcommands, "list", "list the resources, with the units in use", _list_resources, prints_list=True)
-    show = add_parser(subcommands, "show", "show a resource", _show_resource)
+    _add_show(subcommands, "resource_name", "show a resource", _show_resource)
+
+
+def _add_show(
+    subcommands: Any,  # noqa: ANN401 - argparse's
+    member: str,
+    summary: str,
+    run: Callable[[Namespace], int],
+) -> None:
+    show = add_parser(subcommands, "show", summary, run)
     add_single_flags(show)
-    show.add_argument("resource_name", metavar="NAME", help=NAME_OR_ARN)
+    show.add_argument(member, metavar="NAME", help=NAME_OR_ARN)
 
 
 def _all(url: str, path: str, list_member: str, request: Mapping[str, object]) -> Document:

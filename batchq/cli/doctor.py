@@ -1,19 +1,16 @@
 """`batchq doctor`: diagnoses engine, data, clock, server and jobs; exit status 1 if there is a problem, else 0."""
 
-import json
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from msgspec.structs import asdict
-
 from batchq.cli.http_client import Document, call, url_of
+from batchq.cli.output import DONE, REFUSED
 from batchq.cli.server_settings import settings_of
-from batchq.cli.tables import add_form_flag, prints_json
+from batchq.cli.tables import add_form_flag, print_result
 from batchq.doctor.facts import Finding, ServerFacts
 from batchq.doctor.server import all_findings, is_healthy
 from batchq.errors import BatchqError, Invalid
 from batchq.server.installation import collect_facts
-from batchq.system.escapes import escape
 
 HEALTH = "/healthz"
 TIMEOUT = 5.0  # seconds
@@ -29,12 +26,8 @@ def add_doctor(command: ArgumentParser) -> None:
 def run_doctor(args: Namespace) -> int:
     """Raises UsageError."""
     found = all_findings(collect_facts(settings_of(args), server_facts(url_of(args))))
-    print(
-        json.dumps([asdict(finding) for finding in found], indent=2)
-        if prints_json(args)
-        else "\n".join(map(render_findings, found))
-    )
-    return 0 if is_healthy(found) else 1
+    print_result(args, found, map(render_finding, found))
+    return DONE if is_healthy(found) else REFUSED
 
 
 def server_facts(url: str) -> ServerFacts:
@@ -49,7 +42,7 @@ def server_facts(url: str) -> ServerFacts:
         return ServerFacts(url=url, error=str(error))
 
 
-def render_findings(finding: Finding) -> str:
+def render_finding(finding: Finding) -> str:
     """A finding as one line."""
     do = f". {finding.advice}" if finding.advice else ""
-    return escape(f"{finding.level:8} {finding.component}: {finding.message}{do}")
+    return f"{finding.level:8} {finding.component}: {finding.message}{do}"

@@ -21,7 +21,8 @@ from batchq.cli.tables import (
     print_fields,
     print_json,
     print_list,
-    print_rows,
+    print_nested,
+    print_result,
     prints_json,
     require_text_form,
     text_column,
@@ -87,19 +88,25 @@ def run_show(args: Namespace) -> int:
         state = paint(escape(state_of(job)), status_style(job) if color else "")
         write_line(f"{escape(job.job_name)}  {state}  {age(job, present)}", flush=False)
     print_fields(fields_of_job(job, present, in_terminal=in_terminal), color=color)
-    _print_attempts(job.attempts, color=color)
+    if in_terminal and job.attempts:
+        write_line("", flush=False)
+    print_nested("attempt", job.attempts, _attempt_columns(), color=color)
     return 0
 
 
 def detail_lines(url: str, job_id: str, present: datetime) -> list[str]:
     """The details of a job as `show` prints them on a terminal, one a line. Unescaped. Raises the errors of `call`."""
-    job = _explained(url, fetch_job(url, job_id, "", answer=job_details.JobResponse).job)
+    job = explained_job(url, job_id)
     fields = fields_of_job(job, present, in_terminal=True)
     return [f"{state_of(job)}  {age(job, present)}", *(f"{name:<18} {value}" for name, value in fields)]
 
 
+def explained_job(url: str, job_id: str) -> job_details.JobDetails:
+    """The job with its explanation, if the server has one for it, and an array with its cost. Raises as `call`."""
+    return _explained(url, fetch_job(url, job_id, "", answer=job_details.JobResponse).job)
+
+
 def _explained(url: str, job: job_details.JobDetails) -> job_details.JobDetails:
-    """The job with its explanation, if the server has one for it, and an array with its cost."""
     if job.array_size is not None:
         job = replace(job, cost=fetch_cost(url, job.job_id))
     try:
@@ -197,26 +204,10 @@ def _relations(job: job_details.JobDetails) -> Iterator[Field]:
     if job.nodes is not None:
         yield "nodes", str(job.nodes)
     for dependency in job.depends_on:
-        yield "waits for", _render_dependency(dependency)
+        kind = f" ({dependency.type})" if dependency.type else ""
+        yield "waits for", f"{dependency.job_id or 'the child before it'}{kind}"
     for dependent in job.dependents:
         yield "waited for by", f"{dependent.job_id} ({dependent.job_name}, {dependent.status})"
-
-
-def _render_dependency(dependency: job_details.DependencyResponse) -> str:
-    kind = f" ({dependency.type})" if dependency.type else ""
-    return f"{dependency.job_id or 'the child before it'}{kind}"
-
-
-def _print_attempts(attempts: Sequence[job_details.AttemptResponse], *, color: bool) -> None:
-    if not attempts:
-        return
-    if is_terminal():
-        write_line("", flush=False)
-        print_rows(attempts, _attempt_columns(), color=color)
-        return
-    for attempt in attempts:
-        values = "\t".join(escape(column.full(attempt)) for column in _attempt_columns())
-        write_line(f"attempt\t{values}", flush=False)
 
 
 def _attempt_columns() -> list[Column[job_details.AttemptResponse]]:
@@ -263,11 +254,7 @@ def run_why(args: Namespace) -> int:
     if found.groups:
         return explain_group(args, url, found.groups[0])
     response = fetch_explanation(url, single(args.job, found.jobs))
-    if prints_json(args):
-        print_json(args, response)
-        return 0
-    write_line(escape(response.sentence))
-    return 0
+    return print_result(args, response, [response.sentence])
 
 
 def run_history(args: Namespace) -> int:

@@ -14,6 +14,7 @@ from batchq.cli.tables import (
     Column,
     print_json,
     print_list,
+    print_result,
     prints_json,
     text_column,
     time_column,
@@ -219,11 +220,8 @@ def run_checkpoints(args: Namespace) -> int:
 
 def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
     response = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
-    if prints_json(args):
-        print_json(args, response)
-    else:
-        write_line(escape(f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"))
-    return DONE
+    text = f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"
+    return print_result(args, response, [text])
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:

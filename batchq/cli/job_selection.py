@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from batchq.cli.job_columns import reason_of_row
 from batchq.cli.job_handles import HELP, Several, resolve_targets
 from batchq.cli.quantities import parse_time
-from batchq.cli.server_requests import fetch_jobs
+from batchq.cli.server_requests import fetch_all_jobs
 from batchq.cli.tables import parse_names
 from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
@@ -147,12 +147,8 @@ def ids_of_selection(url: str, selection: Filters, default: Filters) -> list[str
         raise UsageError("no jobs are selected: give a job or a filter")
     if selection.keys() == {"jobs"}:
         return list(selection["jobs"])
-    page = fetch_jobs(
-        url, (default if not selection.keys() & {"jobs", "jobStatuses"} else {}) | selection, limit=MAX_IDS
-    )
-    if page.next_token is not None:
-        raise UsageError(f"more than {MAX_IDS} jobs match; use further filters")
-    return [row.job_id for row in page.jobs]
+    filters = (default if not selection.keys() & {"jobs", "jobStatuses"} else {}) | selection
+    return [row.job_id for row in fetch_all_jobs(url, filters, at_most=MAX_IDS)]
 
 
 def has_selection(args: Namespace) -> bool:

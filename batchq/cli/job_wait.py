@@ -6,15 +6,14 @@ Other commands that wait for a job use its exit status, and the sentence about i
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.cli.desktop import notify_desktop
 from batchq.cli.groups import wait_for_group
 from batchq.cli.http_client import Patience, url_of
-from batchq.cli.job_columns import cost_words, ended_reason, reason_of_row, use_of
+from batchq.cli.job_columns import cost_words, reason_of_row, use_of
 from batchq.cli.job_selection import (
     STATES,
     Filters,
@@ -37,13 +36,12 @@ from batchq.cli.output import (
 )
 from batchq.cli.progress import ProgressMeter
 from batchq.cli.quantities import elapsed, format_long_duration, local_time, parse_duration
-from batchq.cli.server_requests import fetch_cost, fetch_jobs, fetch_rows
+from batchq.cli.server_requests import fetch_all_jobs, fetch_cost, fetch_rows
 from batchq.cli.tables import print_json, prints_json
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.progress import progress_of
 from batchq.domain.use import main_use_words
 from batchq.errors import ServerUnavailable, UsageError
-from batchq.ports.responses.batch import JobDetail
 from batchq.ports.responses.costs import CostResponse
 from batchq.ports.responses.jobs import JobRow
 
@@ -90,17 +88,13 @@ def run_wait(args: Namespace) -> int:
     if not groups:
         status = _wait_for_jobs(args, url, filters, deadline)
     elif "jobs" in filters:
-        status = _status_of_several([*statuses, _wait_for_jobs(args, url, filters, deadline)])
+        statuses.append(_wait_for_jobs(args, url, filters, deadline))
+        status = TIMED_OUT if TIMED_OUT in statuses else REFUSED if any(statuses) else DONE
     else:
         status = max(statuses)
     if args.notify:
         notify_desktop(f"{', '.join(args.jobs) or 'jobs'}: {_words_of(status)}")
     return status
-
-
-def _status_of_several(statuses: Sequence[int]) -> int:
-    """The exit status for groups and jobs together."""
-    return TIMED_OUT if TIMED_OUT in statuses else REFUSED if any(statuses) else DONE
 
 
 def _words_of(status: int) -> str:
@@ -133,10 +127,8 @@ def _selected(args: Namespace, url: str, filters: Filters) -> dict[str, JobRow]:
     else:
         if not (args.states or args.since or args.until):
             filters["jobStatuses"] = STATES["PENDING"] + STATES["RUNNING"]
-        page = fetch_jobs(url, filters, limit=MAX_JOBS)
-        if page.next_token is not None:
-            raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
-        rows = [job for job in page.jobs if matches_reason(args, job)]
+        jobs = fetch_all_jobs(url, filters, at_most=MAX_JOBS)
+        rows = [job for job in jobs if matches_reason(args, job)]
     return {row.job_id: row for row in rows}
 
 
@@ -168,15 +160,18 @@ def _is_over(args: Namespace, rows: Sequence[JobRow]) -> bool:
 
 def _report(url: str, rows: dict[str, JobRow], *, is_over: bool) -> int:
     """Print the ends of the jobs on stderr, and return the exit status."""
-    ended = _ends(url, [row for row in rows.values() if row.status in FINISHED])
-    failed = [end for end in ended if end.status is Status.FAILED]
-    for end in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
-        print_notice(outcome_line(end))
+    ended = [row for row in rows.values() if row.status in FINISHED]
+    failed = [row for row in ended if row.status is Status.FAILED]
+    costs = _costs(url, ended)
+    cost_of = {row.job_id: cost for row, cost in zip(ended, costs, strict=False)}
+    for row in (failed if len(rows) > 1 else ended)[:MAX_REPORTED]:
+        print_notice(outcome_line(row, cost_of.get(row.job_id)))
     if len(rows) > 1:
         others = len(rows) - len(ended)
         numbers = f"{len(ended) - len(failed)} SUCCEEDED, {len(failed)} FAILED"
         children = sum((_children_of(row) for row in rows.values()), Counter())
-        print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children) + _total(ended))
+        total = _total(costs) if len(costs) == len(ended) else ""
+        print_notice(numbers + (f", {others} unfinished" if others else "") + _children_text(children) + total)
     if not is_over:
         return print_error("the time limit of --timeout has passed", TIMED_OUT)
     if len(rows) == 1:
@@ -201,16 +196,12 @@ def _stopped_of(row: JobRow) -> int:
 
 
 def _children_of(row: JobRow) -> Counter[str]:
-    return _count_children(row.status, row.array_size, row.status_summary or {})
-
-
-def _count_children(status: Status, size: int | None, summary: Mapping[Status, int]) -> Counter[str]:
     """The number of children of an array in each status; those that its end kept from being created: NOT_CREATED."""
-    counts = Counter[str]({child_status: count for child_status, count in summary.items() if count})
-    if not summary or not size:
+    if not row.status_summary or not row.array_size:
         return Counter()
-    rest = NOT_CREATED if status in FINISHED else status
-    return counts + Counter({rest: size - counts.total()})
+    counts = Counter[str]({status: count for status, count in row.status_summary.items() if count})
+    rest = NOT_CREATED if row.status in FINISHED else row.status
+    return counts + Counter({rest: row.array_size - counts.total()})
 
 
 def _children_text(counts: Counter[str]) -> str:
@@ -220,110 +211,50 @@ def _children_text(counts: Counter[str]) -> str:
     return f"; children: {', '.join(parts)}" if parts else ""
 
 
-class JobEnd(Struct, frozen=True, kw_only=True):
-    """How a job has ended."""
-
-    name: str
-    status: Status
-    #: AWS's statusReason; empty without one.
-    status_reason: str
-    #: Why it has the status, in a sentence; empty for a job that SUCCEEDED.
-    why: str
-    started_at: int | None
-    stopped_at: int | None
-    #: Of the last attempt; None: there was none, or it has no exit code.
-    exit_code: int | None
-    is_array: bool
-    was_terminated: bool
-    #: What its latest attempt used, as `peak 812 of 1,024 MiB`; empty if that was not measured.
-    use: tuple[str, ...] = ()
-    #: None: the job has no prices, or the cost was not requested.
-    cost: CostResponse | None = None
-    #: The children of an array in each status.
-    children: Counter[str]
+def _costs(url: str, rows: Sequence[JobRow]) -> list[CostResponse]:
+    """The costs of the first jobs, until one has no prices: a request for each of more jobs would delay the command."""
+    costs = list[CostResponse]()
+    for row in rows if len(rows) <= MAX_REPORTED else ():
+        cost = fetch_cost(url, row.job_id)
+        if cost is None:
+            break
+        costs.append(cost)
+    return costs
 
 
-def _ends(url: str, rows: Sequence[JobRow]) -> list[JobEnd]:
-    """The ends of finished jobs, with their costs: a request for each of more jobs would delay the exit status."""
-    ends, has_prices = list[JobEnd](), len(rows) <= MAX_REPORTED
-    for row in rows:
-        cost = fetch_cost(url, row.job_id) if has_prices else None
-        has_prices = cost is not None
-        ends.append(replace(end_of_row(row), cost=cost))
-    return ends
-
-
-def _total(ends: Sequence[JobEnd]) -> str:
-    """`; 0.06 EUR`, what the jobs cost together; empty if the cost of one is not known, or in another currency."""
-    costs = [end.cost for end in ends if end.cost is not None]
-    if len(costs) < len(ends) or len({cost.currency for cost in costs}) != 1:
+def _total(costs: Sequence[CostResponse]) -> str:
+    """`; 0.06 EUR`, what the jobs cost together; empty without costs, and for several currencies."""
+    if len({cost.currency for cost in costs}) != 1:
         return ""
     return f"; {cost_words(replace(costs[0], total=sum(cost.total for cost in costs)))}"
 
 
-def end_of_row(row: JobRow) -> JobEnd:
-    return JobEnd(
-        name=row.job_name,
-        status=row.status,
-        status_reason=row.status_reason or "",
-        why=reason_of_row(row),
-        started_at=row.started_at,
-        stopped_at=row.stopped_at,
-        exit_code=row.exit_code,
-        is_array=row.array_size is not None,
-        was_terminated=row.stop_order is not None and row.stop_order.kind is StopKind.TERMINATE,
-        use=use_of_row(row),
-        children=_children_of(row),
-    )
-
-
-def use_of_row(row: JobRow) -> tuple[str, ...]:
-    """What the latest attempt used, in words; empty if that was not measured."""
-    use, started = use_of(row.use), local_time(row.started_at)
-    if use is None or started is None:
-        return ()
-    return tuple(main_use_words(use, started, vcpus=row.vcpus, memory_mib=row.memory_mib))
-
-
-def end_of(job: JobDetail, *, sentence: str, use: tuple[str, ...] = (), cost: CostResponse | None = None) -> JobEnd:
-    """`sentence`: the server's explanation; empty: none. `use`: as `use_of_row`. `cost`: None: without prices."""
-    code, array = job.attempts[-1].container.exit_code if job.attempts else None, job.array_properties
-    return JobEnd(
-        name=job.job_name,
-        status=job.status,
-        status_reason=job.status_reason or "",
-        why=sentence or ended_reason(job.status, code, job.status_reason),
-        started_at=job.started_at,
-        stopped_at=job.stopped_at,
-        exit_code=code,
-        is_array=array.size is not None,
-        was_terminated=job.is_terminated,
-        use=use,
-        cost=cost,
-        children=_count_children(job.status, array.size, array.status_summary),
-    )
-
-
-def exit_status_of(end: JobEnd) -> int:
+def exit_status_of(row: JobRow) -> int:
     """The exit status of a command that waits for this finished job.
 
     The job's own exit code; TIMED_OUT if its time limit ended it; NO_EXIT_CODE if it never started or was stopped. An
     array has no exit code: DONE or REFUSED.
     """
-    if end.status is Status.SUCCEEDED:
+    if row.status is Status.SUCCEEDED:
         return DONE
-    if end.is_array:
+    if row.array_size is not None:
         return REFUSED
-    if end.status_reason.startswith(TIME_LIMIT):
+    if (row.status_reason or "").startswith(TIME_LIMIT):
         return TIMED_OUT
-    if end.was_terminated or end.exit_code is None or not 0 < end.exit_code <= HIGHEST_EXIT_CODE:
+    was_terminated = row.stop_order is not None and row.stop_order.kind is StopKind.TERMINATE
+    if was_terminated or row.exit_code is None or not 0 < row.exit_code <= HIGHEST_EXIT_CODE:
         return NO_EXIT_CODE
-    return end.exit_code
+    return row.exit_code
 
 
-def outcome_line(end: JobEnd) -> str:
-    """`train SUCCEEDED after 42 s; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB; 0.02 EUR`, why it failed, and children."""
-    started, stopped = local_time(end.started_at), local_time(end.stopped_at)
+def outcome_line(row: JobRow, cost: CostResponse | None) -> str:
+    """`train SUCCEEDED after 42 s; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB; 0.02 EUR`, why it failed, and children.
+
+    `cost` None: the job has no prices, or the cost was not requested.
+    """
+    started, stopped, use = local_time(row.started_at), local_time(row.stopped_at), use_of(row.use)
     took = f" after {format_long_duration(stopped - started)}" if started and stopped else ""
-    used = "".join(f"; {part}" for part in (*end.use, *([cost_words(end.cost)] if end.cost else [])))
-    return f"{end.name} {end.status}{took}{used}{end.why and f': {end.why}'}{_children_text(end.children)}"
+    parts = main_use_words(use, started, vcpus=row.vcpus, memory_mib=row.memory_mib) if use and started else []
+    used = "".join(f"; {part}" for part in (*parts, *([cost_words(cost)] if cost else [])))
+    why = "" if row.status is Status.SUCCEEDED else reason_of_row(row)
+    return f"{row.job_name} {row.status}{took}{used}{why and f': {why}'}{_children_text(_children_of(row))}"

@@ -7,7 +7,7 @@ from datetime import datetime
 from batchq.cli.http_client import call
 from batchq.cli.output import is_terminal, uses_color, write_line
 from batchq.cli.quantities import format_duration, local_time
-from batchq.cli.tables import Column, print_rows, text_column, time_column
+from batchq.cli.tables import Column, print_nested, text_column, time_column
 from batchq.domain.enums import MachineState, ServerState
 from batchq.ports.responses.machines import MachineRow, MachinesResponse
 from batchq.ports.responses.server import CapacityResponse, VcpusResponse
@@ -40,18 +40,13 @@ def fetch_first_machines(url: str) -> MachinesResponse:
 
 def print_machines(args: Namespace, response: MachinesResponse) -> None:
     """Print the machines of an environment, below its settings: as a table, or with TABs behind the word `machine`."""
-    if not is_terminal():
-        for row in response.machines:
-            values = "\t".join(escape(column.full(row)) for column in _columns())
-            write_line(f"machine\t{values}", flush=False)
-        return
-    write_line("")
-    if response.engine.state is ServerState.AWAY:
-        write_line(escape(response.engine.sentence))
-    if response.machines:
-        print_rows(response.machines, _columns(), color=uses_color(args.color))
-    elif response.counts is not None:
-        write_line("No machine runs jobs of this compute environment.")
+    if is_terminal():
+        write_line("")
+        if response.engine.state is ServerState.AWAY:
+            write_line(escape(response.engine.sentence))
+        if not response.machines and response.counts is not None:
+            write_line("No machine runs jobs of this compute environment.")
+    print_nested("machine", response.machines, _columns(), color=uses_color(args.color))
 
 
 def _columns() -> list[Column[MachineRow]]:

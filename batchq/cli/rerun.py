@@ -21,6 +21,7 @@ from batchq.cli.job_selection import (
 from batchq.cli.main import CommandParser
 from batchq.cli.output import DONE, EXIT_STATUSES, print_notice, write_line
 from batchq.cli.server_requests import (
+    fetch_all_jobs,
     fetch_caller,
     fetch_definitions,
     fetch_job_documents,
@@ -132,10 +133,7 @@ def _named(url: str, args: Namespace) -> Sequence[JobRow]:
         return fetch_rows(url, filters["jobs"])
     if "jobStatuses" not in filters:
         filters["jobStatuses"] = ["FAILED"] if args.failed else STATES["FINISHED"]
-    page = fetch_jobs(url, filters, limit=MAX_JOBS)
-    if page.next_token is not None:
-        raise UsageError(f"more than {MAX_JOBS} jobs match; use further filters")
-    return [job for job in page.jobs if matches_reason(args, job)]
+    return [job for job in fetch_all_jobs(url, filters, at_most=MAX_JOBS) if matches_reason(args, job)]
 
 
 def _failed(url: str, row: JobRow) -> Sequence[JobRow]:

@@ -1,7 +1,6 @@
 """The commands of one request to a server: `whoami`, `force-fail`, `leave-safe-mode`, and `console` with its URLs."""
 
 import html
-import json
 import os
 import stat
 import sys
@@ -12,7 +11,7 @@ from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job, resolve_targets, single
 from batchq.cli.output import DONE, print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
-from batchq.cli.tables import add_form_flag, json_of, prints_json
+from batchq.cli.tables import add_form_flag, print_result
 from batchq.domain.ids import group_path, job_path
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.jobs import ForceFailResponse
@@ -44,8 +43,7 @@ def add_whoami(command: ArgumentParser) -> None:
 
 def run_whoami(args: Namespace) -> int:
     caller = call(url_of(args), WHO_AM_I, {}, answer=CallerResponse)
-    print(json.dumps(json_of(caller), indent=2) if prints_json(args) else escape(_render_caller(caller)))
-    return 0
+    return print_result(args, caller, [_render_caller(caller)])
 
 
 def _render_caller(caller: CallerResponse) -> str:

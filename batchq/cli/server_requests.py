@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from batchq.cli.http_client import Document, call, stream_responses, to_answer
 from batchq.cli.quantities import now
 from batchq.domain.times import milliseconds
-from batchq.errors import Invalid, Unavailable
+from batchq.errors import Invalid, Unavailable, UsageError
 from batchq.ports.responses.accounts import CallerResponse
 from batchq.ports.responses.batch import DescribeJobsResponse, JobDetail, RegisteredDefinition, SubmittedJob
 from batchq.ports.responses.costs import CostResponse, JobCostResponse
@@ -57,6 +57,14 @@ def fetch_jobs(url: str, filters: Mapping[str, object], *, limit: int) -> Search
             break
         content["nextToken"] = page.next_token
     return replace(page, jobs=tuple(rows))
+
+
+def fetch_all_jobs(url: str, filters: Mapping[str, object], *, at_most: int) -> Sequence[JobRow]:
+    """The rows of all jobs that match. Raises UsageError for more than `at_most`."""
+    page = fetch_jobs(url, filters, limit=at_most)
+    if page.next_token is not None:
+        raise UsageError(f"more than {at_most} jobs match; use further filters")
+    return page.jobs
 
 
 def fetch_rows(url: str, ids: Sequence[str]) -> list[JobRow]:
@@ -200,10 +208,7 @@ def stream_stops(
 ) -> Iterator[Iterator[JobLine | CountsLine]]:
     """The lines of the response to a bulk stop, each as soon as it arrives. `timeout`: as of `stream_responses`."""
     with stream_responses(url, path, content, timeout=timeout) as documents:
-        yield (_to_line(document, url) for document in documents)
-
-
-def _to_line(document: Document, url: str) -> JobLine | CountsLine:
-    if "counts" in document:
-        return to_answer(document, CountsLine, url=url)
-    return to_answer(document, JobLine, url=url)
+        yield (
+            to_answer(document, CountsLine, url=url) if "counts" in document else to_answer(document, JobLine, url=url)
+            for document in documents
+        )

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from operator import itemgetter
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, to_builtins
 
-from batchq.cli.output import is_terminal, paint, uses_color, write_line
+from batchq.cli.output import DONE, is_terminal, paint, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import UsageError
 from batchq.system.escapes import escape
@@ -173,8 +173,18 @@ def require_text_form(args: Namespace, noun: str) -> None:
 
 def print_json(args: Namespace, response: object) -> None:
     """Print the response, or what `--query` selects from it, as JSON."""
-    document = json_of(response)
-    write_line(json.dumps(args.query(document) if args.query else document, indent=2))
+    document, query = json_of(response), getattr(args, "query", None)
+    write_line(json.dumps(query(document) if query else document, indent=2))
+
+
+def print_result(args: Namespace, response: object, lines: Iterable[str]) -> int:
+    """Print the response as JSON if the flags ask for it, else the lines. Returns the exit status DONE."""
+    if prints_json(args):
+        print_json(args, response)
+    else:
+        for line in lines:
+            write_line(escape(line))
+    return DONE
 
 
 def json_of(response: object) -> Any:  # noqa: ANN401 - any JSON
@@ -287,6 +297,16 @@ def print_rows(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bo
     console.print(table, crop=False)
 
 
+def print_nested(word: str, rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool) -> None:
+    """Print the parts of a resource below its fields: a table on a terminal, in a pipe lines that begin with `word`."""
+    if is_terminal():
+        print_rows(rows, columns, color=color)
+        return
+    for row in rows:
+        values = "\t".join(escape(column.full(row)) for column in columns)
+        write_line(f"{word}\t{values}", flush=False)
+
+
 def print_lines(rows: Sequence[Row], columns: Sequence[Column[Row]], *, color: bool, header: bool = False) -> None:
     """Print a line for each row, with TABs between the complete values. `header`: begin with the titles."""
 
@@ -326,7 +346,7 @@ def _searching(expression: Any, failure: type[Exception]) -> Callable[[object], 
     return search
 
 
-def print_fields(fields: Iterator[Field] | list[Field], *, color: bool) -> None:
+def print_fields(fields: Iterable[Field], *, color: bool) -> None:
     """Print each field: with aligned values on a terminal, with a TAB between label and value in a pipe."""
     fields = list(fields)
     width = max(LABEL_WIDTH, *(len(label) for label, _ in fields)) if fields else LABEL_WIDTH

@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from batchq.cli.http_client import TIMEOUT, call, url_of
 from batchq.cli.output import DONE, REFUSED, is_terminal, print_error, print_notice, write_line
@@ -13,9 +13,8 @@ from batchq.cli.tables import (
     Field,
     add_json_flags,
     add_parser,
-    print_json,
     print_list,
-    prints_json,
+    print_result,
     text_column,
     time_column,
 )
@@ -68,14 +67,17 @@ def add_webhook(command: ArgumentParser) -> None:
     again = _add_named(subcommands, "redeliver", "deliver events again, by default those not accepted", run_redeliver)
     again.add_argument("numbers", nargs="*", type=int, metavar="NUMBER", help="numbers of events, as `batchq events`")
     again.add_argument("--after", type=int, metavar="NUMBER", help="all events after this number")
-    _add_named(subcommands, "enable", "deliver again, also what occurred meanwhile", run_enable)
-    _add_named(subcommands, "disable", "deliver nothing", run_disable)
+    for name, summary, enabled in (
+        ("enable", "deliver again, also what occurred meanwhile", True),
+        ("disable", "deliver nothing", False),
+    ):
+        _add_named(subcommands, name, summary, run_switch).set_defaults(enabled=enabled)
     _add_named(subcommands, "rotate", "print a new secret; the old one signs too for 24 hours", run_rotate)
     _add_named(subcommands, "delete", "delete a webhook", run_delete)
 
 
-def _add_named(subcommands: object, name: str, summary: str, run: object) -> ArgumentParser:
-    command = add_parser(subcommands, name, summary, run)  # type: ignore[arg-type] # as add_parser declares them
+def _add_named(subcommands: object, name: str, summary: str, run: Callable[[Namespace], int]) -> ArgumentParser:
+    command = add_parser(subcommands, name, summary, run)
     command.add_argument("webhook", metavar="WEBHOOK", help="name or id")
     return command
 
@@ -142,14 +144,12 @@ def run_list_webhooks(args: Namespace) -> int:
 
 def run_show_webhook(args: Namespace) -> int:
     webhook = find_webhook(url_of(args), args.webhook)
-    if prints_json(args):
-        print_json(args, webhook)
-        return DONE
-    for label, value in _fields(webhook):
-        write_line(escape(f"{label:<14}{value}"))
-    for event in webhook.undelivered:
-        write_line(escape(f"not accepted  {event.number}  {iso_text(local_time(event.at))}  {event.reason}"))
-    return DONE
+    fields = [f"{label:<14}{value}" for label, value in _fields(webhook)]
+    rejected = [
+        f"not accepted  {event.number}  {iso_text(local_time(event.at))}  {event.reason}"
+        for event in webhook.undelivered
+    ]
+    return print_result(args, webhook, [*fields, *rejected])
 
 
 def run_test(args: Namespace) -> int:
@@ -175,15 +175,9 @@ def run_redeliver(args: Namespace) -> int:
     return DONE
 
 
-def run_enable(args: Namespace) -> int:
-    _change(args, "update", enabled=True)
-    write_line(escape(f"webhook {args.webhook} enabled"))
-    return DONE
-
-
-def run_disable(args: Namespace) -> int:
-    _change(args, "update", enabled=False)
-    write_line(escape(f"webhook {args.webhook} disabled"))
+def run_switch(args: Namespace) -> int:
+    _change(args, "update", enabled=args.enabled)
+    write_line(escape(f"webhook {args.webhook} {'enabled' if args.enabled else 'disabled'}"))
     return DONE
 
 

@@ -1,5 +1,6 @@
 """Identifiers of jobs, children, nodes, requests and containers; names of log streams, pages and tags. Pure."""
 
+import re
 from functools import lru_cache
 from hashlib import sha1
 from typing import NewType
@@ -25,6 +26,9 @@ MAX_DIGITS = 18  # more than any index of a child or a node has
 _TASKS = UUID("5f1c9d0e-3c53-4b7a-9a53-0b9c1f6b2f5e").bytes
 
 
+_REVISION = re.compile(r"([A-Za-z0-9_-]{1,128}):([1-9][0-9]{0,8})")
+
+
 class DefinitionRef(Struct, frozen=True, kw_only=True, order=True, omit_defaults=True):
     """A revision of a job definition, written `NAME:REVISION`."""
 
@@ -33,6 +37,12 @@ class DefinitionRef(Struct, frozen=True, kw_only=True, order=True, omit_defaults
 
     def __str__(self) -> str:
         return f"{self.name}:{self.revision}"
+
+    @classmethod
+    def parse(cls, text: str) -> "DefinitionRef | None":
+        """The revision that a text names; None for any other text."""
+        parts = _REVISION.fullmatch(text)
+        return None if parts is None else cls(name=parts[1], revision=int(parts[2]))
 
 
 class Tag(Struct, frozen=True, kw_only=True, omit_defaults=True):

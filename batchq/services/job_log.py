@@ -1,6 +1,7 @@
 """The log of one job for followers: line after line, from attempt to attempt."""
 
 import asyncio
+import re
 from contextlib import suppress
 
 from msgspec import Struct
@@ -26,6 +27,9 @@ from batchq.services.job_reads import job_not_found
 COPY_PATIENCE = 3.0  # seconds that a reader waits for output from before its request
 POLL_INTERVALS = (0.2, 0.4, 0.8, 1.0)  # seconds between reads of a log that does not grow; the last is repeated
 
+BEGINNING = "0"  # the text of the position of a follower before the first attempt
+_POSITION = re.compile(r"([1-9][0-9]{0,5})\.([0-9]{1,18})")
+
 
 class LogPosition(Struct, frozen=True, kw_only=True):
     """Where a follower continues."""
@@ -34,6 +38,19 @@ class LogPosition(Struct, frozen=True, kw_only=True):
     attempt: int
     #: Where the next line begins in the log of the attempt.
     position: int
+
+    @classmethod
+    def parse(cls, text: str | None) -> "LogPosition | None":
+        """The position `ATTEMPT.POSITION`; None for none, and for BEGINNING. Raises Invalid."""
+        if text is None or text == BEGINNING:
+            return None
+        parts = _POSITION.fullmatch(text)
+        if parts is None:
+            raise Invalid("'after' is not a position of a log.")
+        return cls(attempt=int(parts[1]), position=int(parts[2]))
+
+    def __str__(self) -> str:
+        return f"{self.attempt}.{self.position}"
 
 
 class JobLogQuery(Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from tests.support.aws_models import cut_models, text_of
 from tests.support.described import description, difference, whole_app
 
 JOB = dict.fromkeys(("jobArn", "jobName", "jobId", "jobQueue", "jobDefinition"), "a") | {"startedAt": 1}
-OPERATIONS = SERVED | logs.OPERATIONS
+OPERATIONS = SERVED | {operation.name: operation for operation in logs.operations.operations}
 
 
 @pytest.fixture(scope="module")

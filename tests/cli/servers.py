@@ -7,7 +7,7 @@ from inspect import isawaitable
 from aiohttp import web
 
 from batchq.cli.main import main
-from tests.cli.responses import AT, caller, details, explanation, line_type, mistakes_in, mistakes_of
+from tests.cli.responses import AT, caller, details, explanation, line_type, mistakes_in, mistakes_of, stop_order
 
 DAY = 86_400_000  # milliseconds
 SECOND = 1000  # milliseconds
@@ -190,6 +190,22 @@ def state(status, *attempts, **more):
     return job | times | ended | reason | more
 
 
+def row_of(described):
+    """The job as GetJob returns it, from the JSON of DescribeJobs."""
+    attempts, array = described["attempts"], described.get("arrayProperties", {})
+    exit_code = attempts[-1]["container"].get("exitCode") if attempts else None
+    kind = "TERMINATE" if described.get("isTerminated") else "CANCEL" if described.get("isCancelled") else None
+    members = {
+        **{member: described.get(member) for member in ("statusReason", "startedAt", "stoppedAt")},
+        "exitCode": exit_code,
+        "arraySize": array.get("size"),
+        "statusSummary": array.get("statusSummary"),
+        "stopOrder": kind and stop_order(kind),
+    }
+    given = {member: content for member, content in members.items() if content is not None}
+    return row(described["jobName"], described["status"], **given)
+
+
 class JobServer(ScriptedServer):
     """Each DescribeJobs returns the next state, and the last one again. `output`: the lines of each attempt."""
 
@@ -228,6 +244,7 @@ class JobServer(ScriptedServer):
         app.router.add_post("/v1/submitjob", self._submit)
         app.router.add_post("/v1/describejobs", self._describe)
         app.router.add_get("/v1/batchq/jobs/{id}", self._get)
+        app.router.add_get("/v1/batchq/jobs/{id}/cost", self._cost)
         app.router.add_get("/v1/batchq/jobs/{id}/log", self._log)
         app.router.add_get("/v1/batchq/jobs/{id}/why", self._why)
         app.router.add_post("/v1/batchq/{verb:canceljobs|terminatejobs}", self._stop)
@@ -271,7 +288,10 @@ class JobServer(ScriptedServer):
     async def _get(self, request):
         use = {} if self.use is None else {"use": self.use}
         cost = {} if self.cost is None else {"cost": self.cost}
-        return self.json(request, {"job": details(row(startedAt=AT, **use), **cost)})
+        return self.json(request, {"job": details(row_of(self.states[0]) | use, **cost)})
+
+    async def _cost(self, request):
+        return self.json(request, {"jobId": JOB, "cost": self.cost})
 
     async def _log(self, request):
         self.log_requests.append(request.match_info["id"])

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from batchq.domain.status_reasons import TIMED_OUT
-from tests.cli.responses import AT, COST
+from tests.cli.responses import COST
 from tests.cli.servers import JOB, attempt, batchq, state
 from tests.cli.terminal_session import on_terminal
 
@@ -84,7 +84,7 @@ async def batchq_run(job_server):
 
 
 async def test_the_end_shows_what_the_job_used_and_cost(job_server):
-    job_server.use = {"sampledAt": AT + 2000, "cpuSeconds": 3.4, "peakMemoryBytes": 400 * 2**20}
+    job_server.use = {"sampledAt": 2000, "cpuSeconds": 3.4, "peakMemoryBytes": 400 * 2**20}
     job_server.cost = COST
 
     end = "train SUCCEEDED after 3 s; 1.7 of 2 vCPUs; peak 400 of 512 MiB; 3.42 EUR"

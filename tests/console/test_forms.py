@@ -6,6 +6,7 @@ from batchq.api.console.forms import MAX_ALL_KEPT, MAX_INVOCATIONS, MAX_KEPT, Fo
 from batchq.domain.access.accounts import Caller
 
 ADA, BOB = Caller(user="ada"), Caller(user="bob")
+PATH = "/ui/jobs/a/hold"
 
 
 def form(number):
@@ -32,12 +33,23 @@ async def test_the_orders_of_one_user_displace_no_result_of_another_one():
         orders.append(1)
         return "/ui/"
 
-    await invocations.once(ADA, form(0), order)
+    await invocations.once(ADA, PATH, form(0), order)
     for number in range(20 * MAX_INVOCATIONS):
-        await invocations.once(BOB, form(number), order)
+        await invocations.once(BOB, PATH, form(number), order)
     before = len(orders)
-    await invocations.once(ADA, form(0), order)
+    await invocations.once(ADA, PATH, form(0), order)
     assert len(orders) == before
+
+
+async def test_a_form_that_is_sent_twice_orders_once_and_one_for_another_path_is_another_order():
+    invocations, orders = Invocations(), []
+
+    async def order():
+        orders.append(1)
+        return f"/ui/{len(orders)}"
+
+    found = [await invocations.once(ADA, path, form(0), order) for path in (PATH, PATH, "/ui/jobs/b/hold")]
+    assert found == ["/ui/1", "/ui/1", "/ui/2"]
 
 
 def test_beyond_the_total_the_user_with_most_values_loses_the_oldest_one():

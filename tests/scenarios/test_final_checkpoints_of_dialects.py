@@ -1,6 +1,7 @@
 """Final checkpoints of jobs that SageMaker's and ModelArts's operations created, and the answers that show them."""
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from batchq.api.operations.operations import Call
@@ -86,9 +87,7 @@ class SageMaker(Dialect):
     stopped = "Stopped"
 
     def _request(self, body):
-        return routes.SageMakerRequest(
-            input=body, body=b"", caller=self._world.caller, arn_prefix="arn:", invocation=""
-        )
+        return Call(caller=self._world.caller, input=body, path={}, http=make_mocked_request("POST", "/"))
 
     @property
     def _named(self):

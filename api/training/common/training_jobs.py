@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from batchq.api.http.page_tokens import PageTokens, TokenQuery, parse_position, position_text
 from batchq.domain.access.accounts import Caller
 from batchq.domain.job import Job
 from batchq.domain.training_jobs import TrainingJobView
@@ -102,21 +101,6 @@ class BucketFolders(Struct, frozen=True):
             if type(why) is not Invalid:  # the others have codes of their own, and name no paths
                 raise
             raise Invalid(self.shown(str(why))) from None
-
-
-class ListToken(Struct, frozen=True):
-    """The page tokens of one list."""
-
-    tokens: PageTokens
-    query: TokenQuery
-
-    def read(self, text: str | None) -> SearchPosition | None:
-        """Where the page of the token begins; None without a token. Raises Invalid for a token of another list."""
-        return None if text is None else parse_position(self.tokens.read(self.query, text))
-
-    def make(self, position: SearchPosition | None) -> str | None:
-        """The token of the page that begins there; None: no further job matches."""
-        return None if position is None else self.tokens.make(self.query, position_text(position))
 
 
 async def matching_jobs(

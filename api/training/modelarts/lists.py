@@ -6,6 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.api.operations.job_pages import job_pages
 from batchq.api.operations.parts import Parts
 from batchq.api.training.modelarts.context import describe_modelarts_job, job_phases
 from batchq.api.training.modelarts.job_document import (
@@ -115,14 +116,12 @@ async def search_modelarts_jobs(
 async def _matching(parts: Parts, wanted: _Selection, caller: Caller) -> list[JobId]:
     """The ids of the matching jobs, newest first."""
     found: list[JobId] = []
-    query, searched = wanted.query, 0
-    while searched < MAX_SEARCHED:
-        page = await parts.search.search(query, caller=caller)
+    searched = 0
+    async for page in job_pages(parts, wanted.query, caller=caller):
         found += [job.id for job in page.jobs if all(matches(job) for matches in wanted.predicates)]
-        if page.next is None:
-            break
         searched += len(page.jobs) or PAGE_SIZE
-        query = replace(query, before=page.next)
+        if searched >= MAX_SEARCHED:
+            break
     return found
 
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal
 
 from msgspec import Struct
 
-from batchq.domain.cost import Cost, limit_cost, rounded
+from batchq.api.http.answers import amount
+from batchq.domain.cost import Cost, limit_cost
 from batchq.domain.job import JobSpec
 from batchq.domain.training import EPOCH, STEP, MetricValue
 from batchq.domain.training_jobs import TrainingJobView
@@ -82,9 +82,9 @@ def cost_summary(cost: Cost) -> CostSummary:
     savings = cost.estimated_savings
     return CostSummary(
         currency=cost.currency,
-        total_cost=_amount(cost.total),
+        total_cost=amount(cost.total),
         cost_breakdown=_breakdown(cost),
-        estimated_savings=None if savings is None else _amount(savings),
+        estimated_savings=None if savings is None else amount(savings),
     )
 
 
@@ -92,8 +92,8 @@ def costs(cost: Cost) -> Costs:
     total = cost.estimated_total
     return Costs(
         currency=cost.currency,
-        current_cost=_amount(cost.total),
-        estimated_total_cost=None if total is None else _amount(total),
+        current_cost=amount(cost.total),
+        estimated_total_cost=None if total is None else amount(total),
         cost_breakdown=_breakdown(cost),
     )
 
@@ -105,9 +105,9 @@ def estimated_cost(spec: JobSpec) -> EstimatedCost | None:
         return None
     return EstimatedCost(
         currency=spec.prices.currency,
-        gpu_cost=_amount(amounts.gpu),
-        compute_cost=_amount(amounts.compute),
-        total_cost=_amount(amounts.total),
+        gpu_cost=amount(amounts.gpu),
+        compute_cost=amount(amounts.compute),
+        total_cost=amount(amounts.total),
     )
 
 
@@ -145,12 +145,8 @@ def _value(name: str, metrics: Metrics) -> float | int | None:
 
 def _breakdown(cost: Cost) -> CostBreakdown:
     return CostBreakdown(
-        gpu_cost=_amount(cost.gpu), compute_cost=_amount(cost.compute), storage_cost=_amount(cost.storage)
+        gpu_cost=amount(cost.gpu), compute_cost=amount(cost.compute), storage_cost=amount(cost.storage)
     )
-
-
-def _amount(amount: Decimal) -> float:
-    return float(rounded(amount))
 
 
 def length_text(length: timedelta) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from batchq.api.http.answers import answer_of
 from batchq.api.training.common.training_jobs import TrainingDialect
 from batchq.api.training.common.training_request import HYPERPARAMETERS
 from batchq.api.training.rest.figures import (
@@ -250,17 +251,8 @@ class TrainingJobDetail(Struct, frozen=True, kw_only=True, omit_defaults=True, r
 
 
 def checkpoint_answer(checkpoint: Checkpoint) -> TrainingCheckpoint:
-    return TrainingCheckpoint(
-        checkpoint_id=checkpoint.id,
-        name=checkpoint.name,
-        type=checkpoint.type,
-        size=size_text(checkpoint.size_bytes),
-        size_bytes=checkpoint.size_bytes,
-        epoch=checkpoint.epoch,
-        step=checkpoint.step,
-        complete=checkpoint.complete,
-        created_at=rfc3339(checkpoint.created_at),
-    )
+    size = size_text(checkpoint.size_bytes)
+    return answer_of(TrainingCheckpoint, checkpoint, times=rfc3339, checkpoint_id=checkpoint.id, size=size)
 
 
 def training_job_summary(view: TrainingJobView) -> TrainingJobSummary:
@@ -324,13 +316,13 @@ def cancellation_details(view: TrainingJobView) -> CancellationDetails | None:
     job, order = view.job, view.cancellation
     if order is None:
         return None
-    return CancellationDetails(
+    return answer_of(
+        CancellationDetails,
+        order,
         cancelled_at=rfc3339(order.ordered_at),
         cancelled_by=order.user or None,
-        reason=order.reason,
         forced=order.forced_at is not None,
         preserve_checkpoints=order.keep_checkpoints,
-        final_checkpoint_requested=order.final_checkpoint_requested,
         final_checkpoint_created=order.final_checkpoint is not None,
         final_checkpoint_id=None if order.final_checkpoint is None else checkpoint_id(job.id, order.final_checkpoint),
         final_checkpoint_error=order.checkpoint_error,

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.http import InvalidMember, RequestQuery, Word
+from batchq.api.http.page_tokens import SearchToken
 from batchq.api.operations.operation_table import OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.training.common.training_jobs import ListToken, matching_jobs
+from batchq.api.training.common.training_jobs import matching_jobs
 from batchq.api.training.rest import create_job, stop_jobs
 from batchq.api.training.rest.context import (
     JOB,
@@ -110,7 +111,7 @@ async def list_training_jobs(parts: Parts, call: Call[ListTrainingJobsQuery]) ->
     Lists all jobs that the caller may see, except arrays and their children.
     """
     query, caller = call.input, call.caller
-    token = ListToken(parts.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
+    token = SearchToken(parts.tokens, ("ListTrainingJobs", caller.user, query.status, query.name))
     selection = JobSelection(
         statuses=None if query.status is None else statuses_with(STATUSES, query.status),
         held=query.status is TrainingStatus.PAUSED,
@@ -133,7 +134,7 @@ async def _log(parts: Parts, job: Job, lines: int, caller: Caller) -> tuple[str,
     return tuple(line.message for line in page.lines)
 
 
-def _position(token: ListToken, cursor: str | None) -> SearchPosition | None:
+def _position(token: SearchToken, cursor: str | None) -> SearchPosition | None:
     try:
         return token.read(cursor)
     except Invalid:

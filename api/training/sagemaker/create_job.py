@@ -8,7 +8,6 @@ number of vCPUs and GiB, decimals included.
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from hashlib import sha256
 from pathlib import PurePosixPath
 
 from batchq.api.operations.parts import ServerLimits
@@ -68,11 +67,6 @@ def bucket_folders(limits: ServerLimits) -> BucketFolders:
 def queue_of(body: wire.SageMakerCreateTrainingJob) -> QueueName:
     """The queue of the job: that of the tag QUEUE_TAG, else the default queue."""
     return QueueName(dict(_tags(body)).get(QUEUE_TAG, DEFAULT_QUEUE))
-
-
-def request_digest(invocation: str, content: bytes) -> str:
-    """Identifies a request that an SDK repeats. `invocation`: the header amz-sdk-invocation-id; empty: none."""
-    return sha256(invocation.encode() + b"\0" + content).hexdigest() if invocation else ""
 
 
 def requested_sagemaker_job(

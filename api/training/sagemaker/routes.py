@@ -1,25 +1,22 @@
 """The operations of SageMaker's training jobs: Create, Describe, List, Stop and Delete."""
 
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
-from aiohttp import web
-from msgspec import Struct
-from pydantic import BaseModel
-
-from batchq.api.http.http import BODY, reply
+from batchq.api.http.http import BODY
+from batchq.api.http.page_tokens import SearchToken
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import BULK_LIMIT, Answer, Call, CallLimit, Operation, aws_operation
 from batchq.api.operations.parts import Parts
 from batchq.api.operations.schemas import AwsResponse
-from batchq.api.training.common.training_jobs import ListToken, matching_jobs
+from batchq.api.training.common.training_jobs import matching_jobs
 from batchq.api.training.common.training_request import MAX_REQUEST
 from batchq.api.training.sagemaker import wire
 from batchq.api.training.sagemaker.create_job import (
     DIALECT,
     bucket_folders,
     queue_of,
-    request_digest,
     requested_sagemaker_job,
 )
 from batchq.api.training.sagemaker.job_document import (
@@ -30,7 +27,7 @@ from batchq.api.training.sagemaker.job_document import (
     summarized,
 )
 from batchq.api.training.sagemaker.wire import PROFILE, TARGET_PREFIX, sagemaker_refusal, validation_exception
-from batchq.domain.access.accounts import Caller, Permission
+from batchq.domain.access.accounts import Permission
 from batchq.domain.enums import FINISHED, StopKind
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
@@ -42,40 +39,21 @@ DEFAULT_RESULTS = 10  # as in SageMaker
 _PRIMARY = {phase: statuses.primary for phase, statuses in STATUSES.items()}
 
 
-class SageMakerRequest(Struct, frozen=True, kw_only=True):
-    """One request, with its caller."""
-
-    #: The parsed body.
-    input: BaseModel | None
-    #: As it was sent.
-    body: bytes
-    caller: Caller
-    #: The ARN of a training job without its name.
-    arn_prefix: str
-    #: The header amz-sdk-invocation-id: an SDK repeats a request with the same id. Empty: none.
-    invocation: str
-
-    def arn(self, name: str) -> str:
-        return self.arn_prefix + name
-
-
 def check_sagemaker_size(body: bytes) -> None:
     if len(body) > MAX_REQUEST:
         raise validation_exception(f"The request must be at most {MAX_REQUEST} bytes.")
 
 
-async def create_sagemaker_job(
-    parts: Parts, request: SageMakerRequest, body: wire.SageMakerCreateTrainingJob
-) -> Answer:
+async def create_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerCreateTrainingJob) -> Answer:
     """Creates a training job.
 
     No two jobs of a user have the same name, unless the earlier one was deleted.
     """
-    caller, name, arn = request.caller, body.TrainingJobName, request.arn(body.TrainingJobName)
+    caller, name, arn = call.caller, body.TrainingJobName, _arn(parts, call, body.TrainingJobName)
     queue = parts.catalog.queues_of(caller).get(queue_of(body))
     if queue is None:
         raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
-    digest, limits = request_digest(request.invocation, request.body), parts.limits
+    digest, limits = _digest(call), parts.limits
     requested = requested_sagemaker_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
     requested = requested.in_queue(queue, caller, priority=0)
     with parts.names.reserved(caller.user, name) as is_free:
@@ -89,66 +67,64 @@ async def create_sagemaker_job(
     return {"TrainingJobArn": arn}
 
 
-async def describe_sagemaker_job(
-    parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob
-) -> Answer:
+async def describe_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Describes a training job with its statuses and metrics.
 
     AWS: a job that does not exist is a ValidationException, unlike in the other operations.
     """
     name = body.TrainingJobName
-    job = await parts.named.find(name, caller=request.caller)
+    job = await parts.named.find(name, caller=call.caller)
     if job is None:
         raise validation_exception("Requested resource not found.")
-    history = await parts.jobs.history(job.id, caller=request.caller)
+    history = await parts.jobs.history(job.id, caller=call.caller)
     has_final_metrics = job.status in FINISHED and bool(job.spec.metric_rules)
-    metrics = await parts.costs.metrics.current(job, caller=request.caller) if has_final_metrics else {}
+    metrics = await parts.costs.metrics.current(job, caller=call.caller) if has_final_metrics else {}
     view, shown = TrainingJobView(job), bucket_folders(parts.limits).shown
-    return described(view, arn=request.arn(name), history=history, metrics=metrics, shown=shown)
+    return described(view, arn=_arn(parts, call, name), history=history, metrics=metrics, shown=shown)
 
 
-async def stop_sagemaker_job(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def stop_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
     that its tags declare, if any.
     """
-    job = await _find(parts, request, body)
+    job = await _find(parts, call, body)
     phase = TrainingJobView(job).phase
     if phase not in STOPPABLE:
         status = STATUSES[phase].primary
         raise validation_exception(f"The request was rejected because the training job is in status {status}.")
-    reason, checkpoint = f"Stopped by {request.caller.user}", job.spec.checkpoints is not None
+    reason, checkpoint = f"Stopped by {call.caller.user}", job.spec.checkpoints is not None
     order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
-    await parts.jobs.stop(job.id, order, caller=request.caller)
+    await parts.jobs.stop(job.id, order, caller=call.caller)
     return {}
 
 
-async def delete_sagemaker_job(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def delete_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Answer:
     """Deletes a training job that has ended.
 
     The name is free again. The job itself remains until the server's retention removes it.
     """
-    job = await _find(parts, request, body)
+    job = await _find(parts, call, body)
     if job.status not in FINISHED:
         status = STATUSES[TrainingJobView(job).phase].primary
         raise sagemaker_refusal("ResourceInUse", f"Training job {job.spec.name} is in status {status}.")
-    await DIALECT.delete(parts.jobs, job, caller=request.caller)
+    await DIALECT.delete(parts.jobs, job, caller=call.caller)
     return {}
 
 
-async def list_sagemaker_jobs(parts: Parts, request: SageMakerRequest, body: wire.SageMakerListTrainingJobs) -> Answer:
+async def list_sagemaker_jobs(parts: Parts, call: Call[Any], body: wire.SageMakerListTrainingJobs) -> Answer:
     """Lists training jobs, newest first."""
-    caller = request.caller
+    caller = call.caller
     _refuse_unsupported(body)
     conditions = body.CreationTimeAfter, body.CreationTimeBefore, body.NameContains, body.StatusEquals
-    token = ListToken(parts.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
+    token = SearchToken(parts.tokens, ("ListTrainingJobs", caller.user, *map(str, conditions)))
     position = token.read(body.NextToken or None)
     if body.StatusEquals == "Deleting":
         return {"TrainingJobSummaries": []}
     query = _query(body, position)
     views, position = await matching_jobs(parts.search, query, lambda view: _matches(view, body), caller=caller)
-    summaries = [summarized(view, arn=request.arn(view.job.spec.name)) for view in views]
+    summaries = [summarized(view, arn=_arn(parts, call, view.job.spec.name)) for view in views]
     after = token.make(position)
     return {"TrainingJobSummaries": summaries, **({} if after is None else {"NextToken": after})}
 
@@ -166,17 +142,6 @@ def _operation(
     return aws_operation("sagemaker", name, Permission.SELF, handle, **place, **members)
 
 
-async def _send(parts: Parts, operation: Operation, call: Call[Any]) -> web.StreamResponse:
-    request = SageMakerRequest(
-        input=call.input,
-        body=call.http[BODY],
-        caller=call.caller,
-        arn_prefix=f"arn:aws:sagemaker:{parts.region_of(call.http)}:{parts.account}:training-job/",
-        invocation=call.http.headers.get("amz-sdk-invocation-id", "")[:128],
-    )
-    return reply(await operation.handle(parts, request))
-
-
 operations = OperationTable(
     [
         _operation("CreateTrainingJob", create_sagemaker_job, check_body=check_sagemaker_size),
@@ -185,14 +150,23 @@ operations = OperationTable(
         _operation("StopTrainingJob", stop_sagemaker_job),
         _operation("DeleteTrainingJob", delete_sagemaker_job),
     ],
-    carry_out=_send,
 )
 dialect = dialect_of(operations, profile=lambda _: PROFILE)
 
 
-async def _find(parts: Parts, request: SageMakerRequest, body: wire.SageMakerNamedTrainingJob) -> Job:
+def _arn(parts: Parts, call: Call[Any], name: str) -> str:
+    return f"arn:aws:sagemaker:{parts.region_of(call.http)}:{parts.account}:training-job/{name}"
+
+
+def _digest(call: Call[Any]) -> str:
+    """Identifies a request that an SDK repeats: with the same header amz-sdk-invocation-id. Empty without one."""
+    invocation = call.http.headers.get("amz-sdk-invocation-id", "")[:128]
+    return sha256(invocation.encode() + b"\0" + call.http[BODY]).hexdigest() if invocation else ""
+
+
+async def _find(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Job:
     """The job that a request names. Raises HttpRefusal."""
-    job = await parts.named.find(body.TrainingJobName, caller=request.caller)
+    job = await parts.named.find(body.TrainingJobName, caller=call.caller)
     if job is None:
         raise sagemaker_refusal("ResourceNotFound", "Requested resource not found.")
     return job
