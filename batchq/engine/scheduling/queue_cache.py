@@ -25,7 +25,7 @@ PAGE = 64  # candidates that are read at once
 MAX_CANDIDATES = 256  # cached candidates of a queue
 READ_AHEAD = 64  # jobs read at once: the requested jobs and the jobs behind them
 MAX_JOBS = 1000  # cached jobs
-MAX_ARRAYS = 64  # cached arrays
+MAX_CACHED_ARRAYS = 64  # cached arrays
 
 _sequence = attrgetter("sequence")
 
@@ -186,6 +186,6 @@ class QueueCache:
 
     def _cache_array(self, job: Job) -> None:
         """Cache the array, in place of the one that was changed longest ago if there is no space."""
-        if len(self.cached_arrays) == MAX_ARRAYS:
+        if len(self.cached_arrays) == MAX_CACHED_ARRAYS:
             del self.cached_arrays[next(iter(self.cached_arrays))]
         self.cached_arrays[job.id] = job
