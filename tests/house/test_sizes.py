@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_800,
     "compute/kubernetes": 3_750,
     "compute/simulated": 1_050,
-    "tests": 114_000,
+    "tests": 114_200,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
