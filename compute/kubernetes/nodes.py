@@ -109,10 +109,12 @@ class PodDemand(Struct, frozen=True, kw_only=True):
 
 
 class ClusterNodes:
-    """The nodes of the cluster, and the demands of all pods on them, as two watches show them."""
+    """The nodes of the cluster and what pods on them reserve.
+
+    Two watches show the nodes and the pods of others. The watch of the instance's own pods reports those.
+    """
 
     def __init__(self, rest: RestClient, instance: str, clock: Clock) -> None:
-        self._instance = instance
         #: By name.
         self._nodes: dict[str, NodeFacts] = {}
         #: All nodes of the cluster, by name.
@@ -121,10 +123,6 @@ class ClusterNodes:
         self._demands: defaultdict[str, dict[str, PodDemand]] = defaultdict(dict)
         #: The name of each pod's node, by the uid of the pod.
         self._places: dict[str, str] = {}
-        #: The pods that were taken and that the watch has not shown yet, by uid.
-        self._unseen: set[str] = set()
-        #: The pods that do not need their node any more, and that the watch still shows, by uid.
-        self._released: set[str] = set()
         #: The machines that were made of the nodes, by name, until a node or a pod of others on it changes.
         self._machines: dict[str, Machine] = {}
         self._node_watch = ListWatch(
@@ -141,10 +139,10 @@ class ClusterNodes:
             rest,
             clock,
             "/api/v1/pods",
-            {"fieldSelector": UNFINISHED_ON_A_NODE},
-            on_change=self._pod_changed,
-            on_list=self._pods_listed,
-            on_delete=lambda found: self._pod_gone(decode(found, NamedObject).metadata.uid),
+            {"fieldSelector": UNFINISHED_ON_A_NODE, "labelSelector": f"{INSTANCE}!={instance}"},
+            on_change=self._foreign_changed,
+            on_list=self._foreign_listed,
+            on_delete=lambda found: self.release(decode(found, NamedObject).metadata.uid),
             narrower_path=f"{rest.namespaced}/pods",
             may_be_old=True,
         )
@@ -166,7 +164,6 @@ class ClusterNodes:
         demand = PodDemand(uid=uid_of(pod), node=name, resources=demand_of(pod), is_foreign=False)
         if not node.takes(demand.resources, others):
             raise StartHadNoEffect(f"start: node {name} has no room for the pod")
-        self._unseen.add(demand.uid)
         self._place(demand)
         return self._present[name].uid
 
@@ -184,11 +181,17 @@ class ClusterNodes:
         node = self._nodes.get(name)
         return node is None or node.away_since is None
 
+    def hold(self, pod: Pod) -> None:
+        """A pod of the instance is on a node, and has not ended. An earlier server may have bound the pod."""
+        uid = uid_of(pod)
+        if uid not in self._places:
+            self._place(PodDemand(uid=uid, node=pod["spec"]["nodeName"], resources=demand_of(pod), is_foreign=False))
+
     def release(self, uid: str) -> None:
         """The pod does not need its node any more."""
-        if uid in self._places and uid not in self._unseen:
-            self._released.add(uid)
-        self._free(uid)
+        name = self._places.pop(uid, None)
+        if name is not None and self._demands[name].pop(uid).is_foreign:
+            self._machines.pop(name, None)
 
     async def machines(self) -> tuple[Machine, ...]:
         """The nodes as machines, by name, without those whose taints exclude jobs for ever. Raises RuntimeUnknown."""
@@ -232,24 +235,16 @@ class ClusterNodes:
         self._nodes.pop(name, None)
         self._machines.pop(name, None)
 
-    def _pod_changed(self, found: Raw) -> str:
+    def _foreign_changed(self, found: Raw) -> str:
         pod = decode_pod(found)
-        uid, labels = uid_of(pod), pod["metadata"].get("labels") or {}
-        self._unseen.discard(uid)
-        if uid not in self._released:
-            is_foreign = labels.get(INSTANCE) != self._instance
-            self._place(
-                PodDemand(uid=uid, node=pod["spec"]["nodeName"], resources=demand_of(pod), is_foreign=is_foreign)
-            )
+        uid = uid_of(pod)
+        self._place(PodDemand(uid=uid, node=pod["spec"]["nodeName"], resources=demand_of(pod), is_foreign=True))
         return uid
 
-    def _pods_listed(self, uids: frozenset[str]) -> None:
-        for uid in [uid for uid in (*self._places, *self._released) if uid not in uids and uid not in self._unseen]:
-            self._pod_gone(uid)
-
-    def _pod_gone(self, uid: str) -> None:
-        self._released.discard(uid)
-        self._free(uid)
+    def _foreign_listed(self, uids: frozenset[str]) -> None:
+        gone = [uid for uid, name in self._places.items() if self._demands[name][uid].is_foreign and uid not in uids]
+        for uid in gone:
+            self.release(uid)
 
     def _place(self, demand: PodDemand) -> None:
         before = self._demands[demand.node].get(demand.uid)
@@ -257,12 +252,6 @@ class ClusterNodes:
         self._places[demand.uid] = demand.node
         if demand.is_foreign and demand != before:
             self._machines.pop(demand.node, None)
-
-    def _free(self, uid: str) -> None:
-        self._unseen.discard(uid)
-        name = self._places.pop(uid, None)
-        if name is not None and self._demands[name].pop(uid).is_foreign:
-            self._machines.pop(name, None)
 
 
 def node_facts(node: Mapping[str, Any]) -> NodeFacts | None:

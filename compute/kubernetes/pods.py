@@ -20,12 +20,14 @@ from batchq.compute.kubernetes.pod_names import (
     name_in_pod,
     pod_name,
 )
-from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, ApiReply, RestClient, decode
+from batchq.compute.kubernetes.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, ApiReply, RestClient, decode
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 
 Pod = Mapping[str, Any]
 UNCHANGED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
+#: The member of a strategic merge patch with the finalizers that it removes. Others remain.
+REMOVED_FINALIZERS = "$deleteFromPrimitiveList/finalizers"
 KILL_DEADLINE = 1  # seconds after the start of the pod; it has passed when it is set
 
 
@@ -140,8 +142,8 @@ class Pods:
 
     async def remove(self, pod: Pod, why: str) -> None:
         """Delete the pod and release its finalizer. A bound pod is gone once its container has ended."""
-        others = [finalizer for finalizer in pod["metadata"].get("finalizers") or () if finalizer != FINALIZER]
-        await self._patch(pod, metadata={"annotations": {DELETED_FOR: why}, "finalizers": others})
+        released = {"annotations": {DELETED_FOR: why}, REMOVED_FINALIZERS: [FINALIZER]}
+        await self._patch(pod, metadata=released, content_type=STRATEGIC_PATCH)
         await self.delete(pod, grace=1 if is_bound(pod) else 0)
 
     async def pages(self) -> AsyncIterator[list[Pod]]:
@@ -196,12 +198,17 @@ class Pods:
         return await self._rest.request("PATCH", path, body=changes, content_type=JSON_PATCH)
 
     async def _patch(
-        self, pod: Pod, *, metadata: Mapping[str, Any] | None = None, spec: Mapping[str, Any] | None = None
+        self,
+        pod: Pod,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        content_type: str = MERGE_PATCH,
     ) -> None:
         """Change the pod, unless it is another one or the change was made before. Repeatable."""
         body = {"metadata": {"uid": uid_of(pod), **(metadata or {})}, **({"spec": spec} if spec else {})}
         path = f"{self.path}/{pod['metadata']['name']}"
-        _check(await self._rest.request("PATCH", path, body=body, content_type=MERGE_PATCH), "patch")
+        _check(await self._rest.request("PATCH", path, body=body, content_type=content_type), "patch")
 
 
 def is_shared(pod: Pod) -> bool:

@@ -25,6 +25,7 @@ from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 
 MERGE_PATCH, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
 CONNECT_TIMEOUT = 5.0  # seconds
 TIMEOUT = 30.0  # seconds of a whole request

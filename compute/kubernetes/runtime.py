@@ -56,7 +56,9 @@ class KubernetesRuntime:
         self._nodes = ClusterNodes(self._rest, instance, clock)
         self._departed = DepartedNodes(self._rest, self._nodes, clock)
         self._reader = PodReader(instance, clock, self._kill_second_start)
-        self._watch = PodWatch(self._rest, self._pods, self._reader, clock, self._nodes.release)
+        self._watch = PodWatch(
+            self._rest, self._pods, self._reader, clock, on_bound=self._nodes.hold, on_end=self._nodes.release
+        )
         self._stops = PodStops(
             self._rest, self._pods, self._reader, self._departed, has_deadline_kill=self._has_deadline_kill
         )
@@ -108,7 +110,7 @@ class KubernetesRuntime:
         await self._stops.kill(tag)
 
     async def remove(self, tag: Tag) -> None:
-        pod = await self._pods.get(tag)
+        pod = self._watch.ended(tag) or await self._pods.get(tag)
         if pod is not None and tag in self._reader.all_tags_of(pod):
             if is_shared(pod) and tag in self._reader.tags_of(pod):
                 pod = await self._pods.remove_container(pod, tag)

@@ -1,4 +1,4 @@
-"""Follows the changes of all pods of the instance.
+"""Follows the changes of all pods of the instance that are bound to nodes.
 
 The watch delivers the ends of containers, and what a start waits for. Its events are hints: a survey is the truth.
 """
@@ -6,7 +6,7 @@ The watch delivers the ends of containers, and what a start waits for. Its event
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 from msgspec.structs import replace
@@ -22,13 +22,16 @@ from batchq.compute.kubernetes.pod_state import (
     refused_again,
     seen_run,
 )
-from batchq.compute.kubernetes.pods import Pod, Pods, decode_pod, uid_of, was_accepted
+from batchq.compute.kubernetes.pods import Pod, Pods, decode_pod, is_shared, uid_of, was_accepted
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.shared import EventQueue
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, StartHadNoEffect
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, DeathReport
+
+#: Nothing happens to a pod before it is bound to a node.
+ON_A_NODE = "spec.nodeName!="
 
 log = logging.getLogger(__name__)
 
@@ -63,13 +66,12 @@ class PodReader:
 
     def is_spent(self, pod: Pod) -> bool:
         """Whether the pod is over, or is being removed, and none of its containers ran or will run."""
-        states = [self.read(pod, tag) for tag in self.all_tags_of(pod)]
+        states = self.read_all(pod).values()
         return bool(states) and all(state.is_spent or state.state is ContainerState.GOING for state in states)
 
-    def is_over(self, pod: Pod) -> bool:
-        """Whether no container of the pod runs or will run."""
-        states = [self.read(pod, tag) for tag in self.all_tags_of(pod)]
-        return all(state.is_spent or state.state is ContainerState.EXITED for state in states)
+    def read_all(self, pod: Pod) -> Mapping[Tag, PodState]:
+        """The states of all containers of the pod, also of those that were not created or were removed."""
+        return {tag: self.read(pod, tag) for tag in self.all_tags_of(pod)}
 
     def read(self, pod: Pod, tag: Tag, *, has_node_left: bool = False) -> PodState:
         """The state of a container of the pod. `has_node_left`: whether DepartedNodes include the pod."""
@@ -103,17 +105,28 @@ class PodWatch:
     """The watch of one instance, which runs from the first subscription or start on."""
 
     def __init__(
-        self, rest: RestClient, pods: Pods, reader: PodReader, clock: Clock, on_end: Callable[[str], None]
+        self,
+        rest: RestClient,
+        pods: Pods,
+        reader: PodReader,
+        clock: Clock,
+        *,
+        on_bound: Callable[[Pod], None],
+        on_end: Callable[[str], None],
     ) -> None:
-        """`on_end` is called with the uid of a pod that has ended or does not exist any more."""
+        """`on_bound` is called with a pod whenever it changes, until it ends.
+
+        `on_end` is called with the uid of a pod that has ended or does not exist any more.
+        """
         self._all_pods = pods
         self._reader = reader
+        self._on_bound = on_bound
         self._on_end = on_end
         self._list_watch = ListWatch(
             rest,
             clock,
             pods.path,
-            pods.selector,
+            {**pods.selector, "fieldSelector": ON_A_NODE},
             on_change=lambda found: self._changed(decode_pod(found)),
             on_list=self._listed,
             on_delete=lambda found: self._removed(decode_pod(found)),
@@ -155,6 +168,14 @@ class PodWatch:
         """The pod with the name of the tag as last seen; None: none was seen."""
         return self._pods.get(self._all_pods.name_of(tag))
 
+    def ended(self, tag: Tag) -> Pod | None:
+        """The pod of the tag, the only container of which has ended. Such a pod is never replaced by another one.
+
+        None: the pod has several containers, or is not known to have ended.
+        """
+        pod = self.latest(tag) if self.is_running else None
+        return pod if pod is not None and tag in self._ended.get(uid_of(pod), ()) and not is_shared(pod) else None
+
     @contextmanager
     def changes(self, tag: Tag) -> Iterator[asyncio.Event]:
         """An event that is set whenever the pod of the tag changes."""
@@ -185,19 +206,25 @@ class PodWatch:
 
     def _changed(self, pod: Pod) -> str:
         """Report what has changed of the pod, and return its uid."""
-        uid, name, tags = uid_of(pod), pod["metadata"]["name"], self._reader.tags_of(pod)
+        uid, name, tags, states = (
+            uid_of(pod),
+            pod["metadata"]["name"],
+            self._reader.tags_of(pod),
+            self._reader.read_all(pod),
+        )
         earlier = self._pods.get(name)
         if earlier is not None and uid_of(earlier) != uid:
             self._removed(earlier)
         before = self._tags_seen(name)
         self._pods[name] = pod
         for tag in tags:
-            state = self._reader.read(pod, tag)
-            if state.state is ContainerState.EXITED and tag not in self._ended[uid]:
+            if states[tag].state is ContainerState.EXITED and tag not in self._ended[uid]:
                 self._ended[uid].add(tag)
-                self._report(DeathReport(tag=tag, found=state.inspection))
-        if self._reader.is_over(pod):
+                self._report(DeathReport(tag=tag, found=states[tag].inspection))
+        if all(_has_ended(state) for state in states.values()):
             self._on_end(uid)
+        else:
+            self._on_bound(pod)
         self._report_absent(uid, (tag for tag in before if tag not in tags))
         self._notify(name)
         return uid
@@ -230,3 +257,8 @@ class PodWatch:
     def _report(self, death: Tag | DeathReport) -> None:
         for queue in self._queues:
             queue.put_nowait(death)
+
+
+def _has_ended(state: PodState) -> bool:
+    """Whether the container neither runs nor will run: it has ended, cannot start, or its pod is being removed."""
+    return state.is_spent or state.state in (ContainerState.EXITED, ContainerState.GOING)

@@ -4,16 +4,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.enums import Status
+from batchq.domain.ids import child_id
 from batchq.domain.scheduling.capacity import is_queued_for_placement
+from batchq.engine.mailbox import ContinueWork, JobEvent
 from batchq.engine.scheduling.queue_cache import MAX_CANDIDATES, PAGE, READ_AHEAD, QueueCache
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, cancel, placed, runnable, running
-from tests.engine.harness import SURVEYED, LoopHarness, catalog_of, request
-from tests.support.builders import NO_ACCOUNTS, environment
+from tests.engine.harness import ONE, SURVEYED, LoopHarness, catalog_of, request, submit
+from tests.support.builders import NO_ACCOUNTS, NOON, environment
 from tests.support.examples import examples
 from tests.support.inline import InlineStore
 
@@ -110,6 +113,22 @@ async def test_a_read_of_a_job_also_reads_the_jobs_behind_it():
 
     assert found == {line[READ_AHEAD - 1].id: line[READ_AHEAD - 1], line[3].id: line[3]}
     assert store.read == READ_AHEAD
+
+
+async def test_the_array_of_children_is_not_read_for_each_event_of_a_child():
+    harness = LoopHarness(CountingStore(), catalog_of())
+    await harness.loop.load()
+    await harness.process(SURVEYED, submit(ONE, array_size=2))
+    while harness.loop.arrays.busy:
+        await harness.process(ContinueWork())
+    for index in range(2):
+        created = on.ContainerCreated(attempt=1, container_id="c")
+        await harness.process(JobEvent(job_id=child_id(ONE, index), event=created))
+        started = on.ContainerStarted(attempt=1, started_at=NOON)
+        await harness.process(JobEvent(job_id=child_id(ONE, index), event=started))
+
+    assert harness.store.read == 0
+    assert (Status.RUNNING, 2) in (await harness.store.jobs([ONE]))[ONE].array_state.counts
 
 
 async def test_a_cached_job_is_the_saved_job():

@@ -65,6 +65,8 @@ class StateChecks(Checks):
             )
         whole = {other_job: self.jobs[other_job] for other_job in ahead.cached_jobs}
         self._check_equal("the jobs of those in front", ahead.cached_jobs, whole)
+        arrays = {other_job: self.jobs[other_job] for other_job in ahead.cached_arrays}
+        self._check_equal("arrays under way", ahead.cached_arrays, arrays)
 
     def _check_equal(self, what: str, remembered: object, stored: object) -> None:
         if remembered != stored:

@@ -90,6 +90,8 @@ class ModelCluster:
         self.commands = []
         #: The method and path of each request.
         self.calls = []
+        #: How many events each watch got, by path.
+        self.sent = Counter()
         #: How often a container was started, by its id: the uid of its pod, with the name if the node has one.
         self.starts = Counter()
         #: Decides the fault of each request: `refused`, `lost`, `late`, `twice`, or the status
@@ -98,6 +100,8 @@ class ModelCluster:
         self.oldest_version = 0
         self._version = count(1)
         self._history = []
+        #: Each object at its last change, by uid.
+        self._saved = {}
         #: The watches: the path of each, by the queue of its changes.
         self._watchers = {}
         self._containers = {}
@@ -259,11 +263,10 @@ class ModelCluster:
         return await self._serve_list(request, self.nodes.values(), _is_node)
 
     async def _get_all_pods(self, request):
-        return await self._serve_list(request, [*self.pods.values(), *self.others], lambda found: not _is_node(found))
+        return await self._serve_list(request, [*self.pods.values(), *self.others], partial(_is_pod, request=request))
 
     async def _get_pods(self, request):
-        _, _, instance = request.query.get("labelSelector", "").partition("=")
-        return await self._serve_list(request, self.pods.values(), partial(_is_of, instance=instance))
+        return await self._serve_list(request, self.pods.values(), partial(_is_pod, request=request))
 
     async def _watch(self, request, belongs):
         response = web.StreamResponse()
@@ -273,16 +276,19 @@ class ModelCluster:
             expired = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
             await response.write(json.dumps({"type": "ERROR", "object": expired}).encode() + b"\n")
             return response
-        for version, kind, changed in self._history:
+        for version, *change in self._history:
             if version > since:
-                queue.put_nowait((kind, changed))
+                queue.put_nowait(change)
         self._watchers[queue] = request.path
         try:
             while (change := await queue.get()) is not None:
-                kind, changed = change
+                kind, changed, before = change
                 if kind != "BOOKMARK" and not _has_fields(request, changed):
+                    if kind == "ADDED" or (before is not None and not _has_fields(request, before)):
+                        continue
                     kind = "DELETED"  # it has left the selection
                 if kind == "BOOKMARK" or belongs(changed):
+                    self.sent[request.path] += 1
                     await response.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
         finally:
             del self._watchers[queue]
@@ -319,6 +325,9 @@ class ModelCluster:
         pod["metadata"].setdefault("annotations", {}).update(metadata.get("annotations", {}))
         if "finalizers" in metadata:
             pod["metadata"]["finalizers"] = metadata["finalizers"]
+        if request.content_type == "application/strategic-merge-patch+json":
+            removed = metadata.get("$deleteFromPrimitiveList/finalizers", ())
+            pod["metadata"]["finalizers"] = [name for name in pod["metadata"]["finalizers"] if name not in removed]
         if deadline is not None:
             pod["spec"]["activeDeadlineSeconds"] = deadline
             self._stop(pod, reason="DeadlineExceeded")
@@ -641,16 +650,21 @@ class ModelCluster:
 
     def _save(self, pod, kind):
         pod["metadata"]["resourceVersion"] = str(next(self._version))
-        self._history.append((int(pod["metadata"]["resourceVersion"]), kind, deepcopy(pod)))
-        self._send(kind, deepcopy(pod))
+        before, changed = self._saved.get(pod["metadata"]["uid"]), deepcopy(pod)
+        self._saved[pod["metadata"]["uid"]] = changed
+        self._history.append((int(pod["metadata"]["resourceVersion"]), kind, changed, before))
+        self._send(kind, changed, before)
 
-    def _send(self, kind, pod):
+    def _send(self, kind, changed, before=None):
         for queue in self._watchers:
-            queue.put_nowait((kind, pod))
+            queue.put_nowait((kind, changed, before))
 
 
-def _is_of(pod, instance):
-    return pod["metadata"].get("labels", {}).get("io.batchq.instance") == instance
+def _is_pod(found, request):
+    """Whether the object is a pod that the request's label selector selects: `KEY=VALUE` or `KEY!=VALUE`."""
+    key, operator, value = re.match(r"([^!=]*)(!?=?)(.*)", request.query.get("labelSelector", "")).groups()
+    is_equal = found["metadata"].get("labels", {}).get(key) == value
+    return not _is_node(found) and (not operator or is_equal == (operator == "="))
 
 
 def _is_node(found):
@@ -658,11 +672,17 @@ def _is_node(found):
 
 
 def _has_fields(request, found):
-    """Whether the object has the fields that the request selects: a name, or a node of a pod that has not ended."""
-    field, _, name = request.query.get("fieldSelector", "").partition("=")
-    if field == "metadata.name":
-        return found["metadata"]["name"] == name
-    return "fieldSelector" not in request.query or (not _is_over(found) and bool(found["spec"].get("nodeName")))
+    """Whether the object has the fields that the request selects: a name, a node, no terminal phase."""
+    fields = [
+        re.match(r"([^!=]*)(!?=)(.*)", each) for each in request.query.get("fieldSelector", "").split(",") if each
+    ]
+    return all((_field(found, each[1]) == each[3]) == (each[2] == "=") for each in fields)
+
+
+def _field(found, path):
+    for name in path.split("."):
+        found = found.get(name, "" if name == path.rpartition(".")[2] else {})
+    return found
 
 
 def _is_over(pod):

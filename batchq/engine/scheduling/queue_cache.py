@@ -1,6 +1,7 @@
-"""A read-ahead cache of the front of each queue, updated by every saved unit of work.
+"""A read-ahead cache of the front of each queue and of arrays under way, updated by every saved unit of work.
 
-Only units of work change which jobs wait, so what one unit has read or saved need not be read by the next.
+Only units of work change which jobs wait, so what one unit has read or saved need not be read by the next. Each event
+of a child needs its array, which an earlier such event has changed.
 """
 
 import math
@@ -10,8 +11,10 @@ from itertools import islice
 from operator import attrgetter
 
 from batchq.domain.access.accounts import AccountName
+from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
+from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.capacity import Candidate, candidate_of_job, is_queued_for_placement
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -22,6 +25,7 @@ PAGE = 64  # candidates that are read at once
 MAX_CANDIDATES = 256  # cached candidates of a queue
 READ_AHEAD = 64  # jobs read at once: the requested jobs and the jobs behind them
 MAX_JOBS = 1000  # cached jobs
+MAX_CACHED_ARRAYS = 64  # cached arrays
 
 _sequence = attrgetter("sequence")
 
@@ -96,6 +100,8 @@ class QueueCache:
         self.fronts: dict[QueueName, QueueFront] = {}
         #: Jobs at the front of a queue, as stored.
         self.cached_jobs: dict[JobId, Job] = {}
+        #: The unfinished arrays that units of work have changed last, as stored.
+        self.cached_arrays: dict[JobId, Job] = {}
         self.waiting_shares = store.waiting_shares
         self.runnable_in_share = store.runnable_in_share
 
@@ -103,10 +109,12 @@ class QueueCache:
         """Drop everything: the stored jobs may differ from the cache."""
         self.fronts = {}
         self.cached_jobs = {}
+        self.cached_arrays = {}
 
     def invalidate(self, job_id: JobId) -> None:
         """Drop one job: its stored row may differ from the cache."""
         self.cached_jobs.pop(job_id, None)
+        self.cached_arrays.pop(job_id, None)
 
     async def runnable(
         self, queue: QueueName, limit: int, after: int = -1, *, excluding: Names = NONE
@@ -133,7 +141,8 @@ class QueueCache:
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
-        found = {job_id: self.cached_jobs[job_id] for job_id in ids if job_id in self.cached_jobs}
+        cached = self.cached_jobs, self.cached_arrays
+        found = {job_id: jobs[job_id] for job_id in ids for jobs in cached if job_id in jobs}
         unknown = [job_id for job_id in ids if job_id not in found]
         if unknown:
             read = await self._store.jobs(list(dict.fromkeys((*unknown, *self._jobs_behind(unknown)))))
@@ -146,7 +155,9 @@ class QueueCache:
 
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
-            self.cached_jobs.pop(job.id, None)
+            self.invalidate(job.id)
+            if is_parent(job) and job.status not in FINISHED:
+                self._cache_array(job)
             front = self.fronts.get(job.spec.queue)
             if front is not None and front.apply(job):
                 self._cache(job)
@@ -172,3 +183,9 @@ class QueueCache:
         front = self.fronts.get(job.spec.queue)
         if front is not None and job.id in front and not is_damaged(job) and len(self.cached_jobs) < MAX_JOBS:
             self.cached_jobs[job.id] = job
+
+    def _cache_array(self, job: Job) -> None:
+        """Cache the array, in place of the one that was changed longest ago if there is no space."""
+        if len(self.cached_arrays) == MAX_CACHED_ARRAYS:
+            del self.cached_arrays[next(iter(self.cached_arrays))]
+        self.cached_arrays[job.id] = job

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from uuid import uuid4
 from batchq.compute.kubernetes.connection import load_cluster
 from batchq.compute.kubernetes.pod_names import INSTANCE
 from batchq.compute.kubernetes.rest import RestClient
+from batchq.domain.ids import LABEL_TAG
 from batchq.system.clock import SystemClock
 from tests.bench.figures import Figure, Scale, at_least, interleaved, within
 from tests.bench.groups.ends import until
@@ -28,9 +29,10 @@ from tests.support.processes import cpu_of
 from tests.support.service import Service, serving
 
 CLUSTER = "BATCHQ_TEST_KUBERNETES"
+NODES = 2  # that are used
 AT_ONCE = 8  # half of the CPUs of the bed: a kubelet counts a pod until it has been removed
 MAX_PODS = 50  # in one measurement: a kubelet starts a few pods a second
-VCPUS = 2  # of the compute environment: room for AT_ONCE jobs with a quarter
+VCPUS = 1  # of the compute environment of a node: together they have room for AT_ONCE jobs with a quarter
 SIZE = [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "32"}]
 Run = tuple[float, float]  # jobs a second, milliseconds of CPU for each
 
@@ -43,10 +45,11 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
     flags = ("--kubernetes", reference, "--kubernetes-unsupported")
     without = ("env", "-u", CLUSTER, "-u", PROGRAMS)  # a server refuses variables that are not settings
     with serving(folder / "data", *flags, under=without) as service:
-        prepare(service)
+        nodes = asyncio.run(names_of_nodes(reference))
+        prepare(service, nodes)
         baseline, measured = interleaved(
             scale.pairs,
-            lambda: asyncio.run(bare(reference, count)),
+            lambda: asyncio.run(bare(reference, count, nodes)),
             lambda: asyncio.run(by_batchq(reference, service, count)),
         )
         yield Figure(
@@ -70,15 +73,29 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         )
 
 
-def prepare(service: Service) -> None:
-    """Create the queue and the definitions, and run the first job."""
+def prepare(service: Service, nodes: Sequence[str]) -> None:
+    """Create the queue and the definitions, and run the first job.
+
+    Each node has a compute environment, so that jobs are on both nodes, as bare pods are. In one environment they fill
+    the first node, whose kubelet starts half as many pods a second.
+    """
     batch = service.client()
-    environment(batch, QUEUE, VCPUS)
+    for node in nodes:
+        environment(batch, node, VCPUS, **{f"{LABEL_TAG}kubernetes.io/hostname": node})
+    order = [{"order": place, "computeEnvironment": node} for place, node in enumerate(nodes)]
+    batch.create_job_queue(jobQueueName=QUEUE, priority=1, computeEnvironmentOrder=order)
     for name, command in (("true", ("true",)), ("sleeps", ("sleep", "2"))):
         properties = container(*command) | {"resourceRequirements": SIZE}
         batch.register_job_definition(jobDefinitionName=name, type="container", containerProperties=properties)
     first = batch.submit_job(jobName="first", jobQueue=QUEUE, jobDefinition="true")["jobId"]
     reaches(batch, first, "SUCCEEDED")
+
+
+async def names_of_nodes(reference: str) -> list[str]:
+    rest = RestClient(load_cluster(reference), SystemClock())
+    nodes = (await rest.get("/api/v1/nodes")).body["items"]
+    await rest.close()
+    return [node["metadata"]["name"] for node in nodes][:NODES]
 
 
 async def by_batchq(reference: str, service: Service, count: int) -> Run:
@@ -115,12 +132,11 @@ def has_ended(pod: dict[str, Any]) -> bool:
     return any("terminated" in each["state"] for each in pod["status"].get("containerStatuses") or ())
 
 
-async def bare(reference: str, count: int) -> Run:
+async def bare(reference: str, count: int, nodes: Sequence[str]) -> Run:
     """From the first creation of a pod until all have succeeded. Each is bound to a node and deleted at its end."""
     before, run = time.process_time(), uuid4().hex
     rest, room = RestClient(load_cluster(reference), SystemClock()), asyncio.Semaphore(AT_ONCE)
     pods = f"{rest.namespaced}/pods"
-    nodes = [node["metadata"]["name"] for node in (await rest.get("/api/v1/nodes")).body["items"]]
     ended: dict[str, asyncio.Event] = {f"{run}-{number}": asyncio.Event() for number in range(count)}
 
     async def follow() -> None:

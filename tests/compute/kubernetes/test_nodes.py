@@ -11,9 +11,10 @@ import pytest
 from batchq.compute.kubernetes import list_watch, rest
 from batchq.compute.kubernetes.nodes import demand_of, node_facts, quantity
 from batchq.domain.container import Resources
-from batchq.errors import RuntimeUnknown
+from batchq.errors import RuntimeUnknown, StartHadNoEffect
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import death_of, launch, launched, started
+from tests.support.kubernetes import runtime_at
 from tests.support.kubernetes_api import failure, node
 from tests.support.scripts import Script
 
@@ -175,6 +176,38 @@ async def test_the_room_of_an_ended_container_stays_free_until_its_pod_has_ended
     await bound(cluster, name_of(second.tag))
     cluster.set_container(name_of(second.tag), running, containerID="containerd://2")
     await starting
+
+
+async def test_a_pod_of_an_earlier_server_keeps_its_room_until_it_has_ended(model):
+    runtime, cluster = model
+    cluster.nodes = {"n1": node("n1", TWO)}
+    large = Resources(millicpus=1500, memory_mib=64)
+    earlier = await launched(runtime, launch(Script(seconds=None), resources=large))
+    following = runtime_at(runtime._rest._cluster.server)
+    later = launch(Script(seconds=0), resources=large)
+    try:
+        await following.create(later)
+        with pytest.raises(StartHadNoEffect, match="no room"):
+            await following.start(later.tag)
+        async with following.deaths() as deaths:
+            await following.kill(earlier)
+            await death_of(deaths, earlier)
+
+        await following.start(later.tag)
+    finally:
+        await following.close()
+
+
+async def test_changes_of_the_own_pods_come_by_one_watch(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        tag = await started(runtime, Script(seconds=0))
+        await death_of(deaths, tag)
+        await runtime.remove(tag)
+    cluster.set_other(of_others("later", "n1", cpu="1"))
+    await free_cpus(runtime, n1=7, n2=8)
+
+    assert cluster.sent["/api/v1/pods"] == 1
 
 
 async def test_nodes_and_pods_are_listed_once_and_their_changes_are_followed(model):

@@ -82,6 +82,30 @@ async def test_an_end_is_reported_once_although_the_pod_is_removed_then(manual):
         assert (await anext(deaths)).tag == other
 
 
+async def test_an_ended_pod_is_removed_without_being_read_again_and_keeps_finalizers_of_others(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        tag = await started(runtime, Script(seconds=0))
+        await death_of(deaths, tag)
+    cluster.pods[name_of(tag)]["metadata"]["finalizers"].append("others.io/finalizer")
+    cluster.calls.clear()
+
+    await runtime.remove(tag)
+
+    assert [method for method, _ in cluster.calls] == ["PATCH", "DELETE"]
+    assert cluster.pods[name_of(tag)]["metadata"]["finalizers"] == ["others.io/finalizer"]
+
+
+async def test_a_pod_without_a_node_is_not_followed(model):
+    runtime, cluster = model
+    async with runtime.deaths():
+        await cluster.watched()
+        await runtime.create(launch(LASTS))
+        await started(runtime, LASTS)
+
+    assert cluster.sent["/api/v1/namespaces/jobs/pods"] <= 2  # of the second pod: its node, and that its container runs
+
+
 async def test_a_removal_that_ended_before_the_deletion_is_made_again(model):
     runtime, cluster = model
     async with runtime.deaths() as deaths:
