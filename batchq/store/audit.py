@@ -27,7 +27,7 @@ Values = list[str | int]
 
 
 def insert_records(connection: Connection, records: Sequence[AuditRecord]) -> None:
-    execute_each(connection, SQL["insert_record"], [_row(audit_record) for audit_record in records])
+    execute_each(connection, SQL["insert_record"], map(_row, records))
 
 
 def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Connection], T]) -> T:
