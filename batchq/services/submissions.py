@@ -136,11 +136,12 @@ class SubmissionService:
         container_policy.require_allowed_containers(spec.nodes, caller)
         origins = first_job_ids(request)
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
-        authors = authors_of(request, definition, first_jobs, owner=caller.owner)
+        authors = authors_of(definition, origins, first_jobs, owner=caller.owner)
         repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
         group = spec.group if repeated is None else repeated.spec.group or spec.group
         spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF), group=group)
-        container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
+        if authors:
+            container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
             await self._checkpoint_guard.check()
@@ -195,14 +196,14 @@ def first_job_ids(request: JobRequest) -> Mapping[str, JobId]:
 
 
 def authors_of(
-    request: JobRequest, definition: JobDefinition, first_jobs: Mapping[JobId, Job], *, owner: Owner
+    definition: JobDefinition, origins: Mapping[str, JobId], first_jobs: Mapping[JobId, Job], *, owner: Owner
 ) -> tuple[Owner, ...]:
-    """The authors of the new job. `first_jobs`: those of `first_job_ids` that are visible to its owner.
+    """The authors of the new job. `origins`: `first_job_ids`; `first_jobs`: those that are visible to its owner.
 
     Raises Invalid if one is missing.
     """
     authors = [definition.author]
-    for tag, job_id in first_job_ids(request).items():
+    for tag, job_id in origins.items():
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
@@ -212,8 +213,9 @@ def authors_of(
 def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:
     """The rules of the request and of its tags. Raises Invalid, also for a regular expression that is not valid."""
     rules = (*request.metric_rules, *metric_rules(request.tags))
-    check_rules(list(rules))
-    patterns(rules)
+    if rules:
+        check_rules(rules)
+        patterns(rules)
     return rules
 
 
