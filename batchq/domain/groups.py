@@ -105,6 +105,8 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GroupChanges(Struct, kw_only=True):
     """What a unit of work decides about groups."""
 
+    #: Whether a job of a group was inserted or changed.
+    has_members: bool = False
     #: The terms of the groups that new jobs create.
     created: dict[GroupId, GroupTerms] = field(default_factory=dict)
     #: The groups whose jobs changed, as they will be saved.

@@ -39,23 +39,22 @@ class Groups:
         #: Unfinished groups that were read or changed.
         self._known: dict[GroupId, Group] = {}
         #: Groups with free places that the last unit of work did not fill.
-        self._due: set[GroupId] = set()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the next unit of work has work to do even without a message."""
-        return bool(self._due)
+        self.due: set[GroupId] = set()
 
     async def load(self, now: datetime) -> None:
         """Read the unfinished groups. The next unit of work fills the free places of those with a limit."""
         groups = await self._store.newest_groups(GroupQuery(since=now + timedelta(days=1), limit=MAX_LOADED))
         self._known = {group.terms.id: group for group in groups if group.ended_at is None}
-        self._due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
+        self.due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
 
     async def prepare(self, messages: Iterable[Message]) -> None:
         """Read the groups of new jobs."""
-        specs = (message.spec for message in messages if isinstance(message, Submit))
-        await self._read({spec.group.id for spec in specs if spec.group is not None})
+        ids = set()
+        for message in messages:
+            if isinstance(message, Submit) and message.spec.group is not None:
+                ids.add(message.spec.group.id)
+        if ids:
+            await self._read(ids)
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
         """The new job with the limits of its group, which the first job of the group decided.
@@ -73,28 +72,34 @@ class Groups:
                 raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
         return spec if spec.group == terms else replace(spec, group=terms)
 
-    async def release(self, unit: UnitOfWork) -> None:
-        """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
+    async def release(self, unit: UnitOfWork) -> bool:
+        """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission.
+
+        Returns False if no group has such jobs.
+        """
+        if not unit.groups.has_members and not unit.groups.due and not self.due:
+            return False
         changed = _changed_members(unit)
         gated = {
             group_id
             for group_id, changes in changed.items()
             if any(change.after is not None and is_gated(change.after) for change in changes)
         }
-        due = gated | unit.groups.due | self._due
+        due = gated | unit.groups.due | self.due
         if not due:
-            return
+            return False
         await self._read(due)
         unit.groups.begin_release()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
         unit.groups.end_release()
+        return True
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
-        changed = _changed_members(unit)
-        if not changed:
+        if not unit.groups.has_members:
             return
+        changed = _changed_members(unit)
         await self._read(changed.keys())
         replaced = await self._replaced(unit, changed)
         for group_id, changes in changed.items():
@@ -107,7 +112,7 @@ class Groups:
                 self._begin_bulk_stop(unit, _cancellation(after))
 
     def on_committed(self, committed: Committed) -> None:
-        self._due = committed.unit.groups.due
+        self.due = committed.unit.groups.due
         for group_id, group in committed.unit.groups.changed.items():
             if group.ended_at is None:
                 self._known[group_id] = group
