@@ -120,7 +120,9 @@ class SubmissionService:
     def _queue(self, request: JobRequest, caller: Caller) -> JobQueue:
         """The queue. Raises the errors of `submit` that do not depend on the job definition."""
         self._disk_guard.check()
-        check_client_document(request.client_document)
+        document = request.client_document
+        if document is not None and len(document.encode()) > MAX_CLIENT_DOCUMENT:
+            raise Invalid(f"The description of the job must be at most {MAX_CLIENT_DOCUMENT} bytes of JSON.")
         queue = self._catalog.queues_of(caller).get(request.queue)
         if queue is None:
             raise NotFound(f"JobQueue {request.queue} not found.")
@@ -134,7 +136,8 @@ class SubmissionService:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
         spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
         container_policy.require_allowed_containers(spec.nodes, caller)
-        origins = first_job_ids(request)
+        # The jobs that the request repeats or copies, by the tag that names each.
+        origins = {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
         authors = authors_of(definition, origins, first_jobs, owner=caller.owner)
         repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
@@ -190,17 +193,12 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
     )
 
 
-def first_job_ids(request: JobRequest) -> Mapping[str, JobId]:
-    """The jobs that the request repeats or copies, by the tag that names each."""
-    return {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
-
-
 def authors_of(
     definition: JobDefinition, origins: Mapping[str, JobId], first_jobs: Mapping[JobId, Job], *, owner: Owner
 ) -> tuple[Owner, ...]:
-    """The authors of the new job. `origins`: `first_job_ids`; `first_jobs`: those that are visible to its owner.
+    """The authors of the new job. Raises Invalid if one is missing.
 
-    Raises Invalid if one is missing.
+    `origins`: the jobs that it repeats or copies. `first_jobs`: those of them that are visible to its owner.
     """
     authors = [definition.author]
     for tag, job_id in origins.items():
@@ -217,12 +215,6 @@ def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:
         check_rules(rules)
         patterns(rules)
     return rules
-
-
-def check_client_document(document: str | None) -> None:
-    """Raises Invalid for a document that is too large to be stored with each job."""
-    if document is not None and len(document.encode()) > MAX_CLIENT_DOCUMENT:
-        raise Invalid(f"The description of the job must be at most {MAX_CLIENT_DOCUMENT} bytes of JSON.")
 
 
 def check_share(queue: JobQueue, spec: JobSpec) -> None:

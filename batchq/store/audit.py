@@ -91,8 +91,10 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
 
 
 def _row(record: AuditRecord, journal_entry: str | None = None) -> Row:
-    texts = dict(zip(TEXTS, map(rows.text, _texts(record)), strict=True))
-    return {"at": microseconds(record.at), "journal_entry": journal_entry, **texts}
+    texts = _texts(record)
+    if not "".join(texts).isascii():
+        texts = map(rows.text, texts)
+    return {"at": microseconds(record.at), "journal_entry": journal_entry, **dict(zip(TEXTS, texts, strict=True))}
 
 
 def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) -> StoredAudit:

@@ -1,18 +1,21 @@
 """Writes of a unit of work: the rows of jobs and of everything saved with them. Part of one transaction."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from operator import attrgetter
+from typing import Any
 
 from batchq.domain.enums import FINISHED
-from batchq.domain.ids import JobId
+from batchq.domain.ids import ConsumableName, JobId
 from batchq.domain.job import Job
 from batchq.domain.scheduling.dependencies import waits, waits_for
+from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.times import microseconds
 from batchq.errors import Conflict
 from batchq.ports.jobs import Changes, Restoration, SurveyRecord
-from batchq.store import audit, costs, groups, history, lists, rows
+from batchq.ports.logs import LogStream
+from batchq.store import audit, bulk_stops, costs, groups, history, lists, rows
 from batchq.store.statements import Row, execute_each, load_statements
 
 SQL = load_statements("job_writes.sql")
@@ -23,7 +26,11 @@ Connection = sqlite3.Connection
 
 
 def commit_changes(connection: Connection, changes: Changes) -> int | None:
-    """Save the changes. Returns the number of the first history entry; None without one."""
+    """Save a unit of work. Returns the number of the first history entry; None without one.
+
+    A unit of work changes few tables: only their writers are called. Targets of new bulk stops are selected last, so
+    that the filter sees all changes.
+    """
     ends = {
         entry.job_id: microseconds(entry.at)
         for entry in changes.history
@@ -36,38 +43,29 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     first_number = _insert_history(connection, changes, ends) if changes.history else None
     if changes.submissions or changes.delete_submissions_before is not None:
         _insert_submissions(connection, changes)
-    if changes.streams:
-        execute_each(connection, lists.SQL["insert_stream"], map(rows.stream_row, changes.streams))
-    if changes.audit_records:
-        audit.insert_records(connection, changes.audit_records)
-    if changes.spending or changes.budgets:
-        costs.write_spending(connection, changes.spending, changes.budgets)
-    if changes.groups:
-        groups.write_groups(connection, changes.groups)
-    _put_usage(connection, changes)
-    _put_engine(connection, changes)
+    for member, write in _WRITERS:
+        if value := getattr(changes, member):
+            write(connection, value)
+    if changes.bulk_stops:
+        bulk_stops.insert_bulk_stops(connection, changes)
     return first_number
 
 
-def _put_usage(connection: Connection, changes: Changes) -> None:
-    """Store the usage of shares and of consumable resources."""
-    if changes.shares:
-        execute_each(connection, SQL["put_share_usage"], starmap(rows.share_usage_row, changes.shares))
-    if changes.used_up:
-        used_up: list[Row] = [
-            {"resource": rows.text(name), "units": rows.integer(units)} for name, units in changes.used_up
-        ]
-        execute_each(connection, SQL["put_consumed_units"], used_up)
+def _insert_streams(connection: Connection, streams: Sequence[LogStream]) -> None:
+    execute_each(connection, lists.SQL["insert_stream"], map(rows.stream_row, streams))
 
 
-def _put_engine(connection: Connection, changes: Changes) -> None:
-    """Store what is known of the container engine."""
-    if changes.restoration is not None:
-        put_restoration(connection, changes.restoration)
-    if changes.engine_id is not None:
-        connection.execute(SQL["put_engine_id"], {"value": rows.text(changes.engine_id)})
-    if changes.survey is not None:
-        put_survey(connection, changes.survey)
+def _put_shares(connection: Connection, shares: Sequence[tuple[ShareKey, ShareUse]]) -> None:
+    execute_each(connection, SQL["put_share_usage"], starmap(rows.share_usage_row, shares))
+
+
+def _put_used_up(connection: Connection, used_up: Sequence[tuple[ConsumableName, int]]) -> None:
+    new: list[Row] = [{"resource": rows.text(name), "units": rows.integer(units)} for name, units in used_up]
+    execute_each(connection, SQL["put_consumed_units"], new)
+
+
+def _put_engine_id(connection: Connection, engine_id: str) -> None:
+    connection.execute(SQL["put_engine_id"], {"value": rows.text(engine_id)})
 
 
 def put_restoration(connection: Connection, restoration: Restoration) -> None:
@@ -163,3 +161,19 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
     ]
     if execute_each(connection, SQL["insert_submission"], new) < len(new):
         raise Conflict(f"one of {len(new)} submissions is stored already")
+
+
+#: The other members of `Changes`, each with the function that writes it.
+_WRITERS: tuple[tuple[str, Callable[[Connection, Any], None]], ...] = (
+    ("streams", _insert_streams),
+    ("audit_records", audit.insert_records),
+    ("shares", _put_shares),
+    ("used_up", _put_used_up),
+    ("groups", groups.write_groups),
+    ("spending", costs.add_spending),
+    ("budgets", costs.write_budgets),
+    ("restoration", put_restoration),
+    ("engine_id", _put_engine_id),
+    ("survey", put_survey),
+    ("progress", bulk_stops.delete_stopped),
+)

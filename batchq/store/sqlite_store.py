@@ -22,6 +22,7 @@ from batchq.store import (
     integrity,
     job_reads,
     job_search,
+    job_writes,
     lists,
     quarantine,
     retention,
@@ -121,7 +122,7 @@ class SqliteStore:
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
-    commit = _write(stop_rows.commit_with_bulk_stops)
+    commit = _write(job_writes.commit_changes)
     jobs = _read(job_reads.find_jobs)
     reruns = _browse(job_reads.reruns)
     groups = _read(group_rows.find_groups)
