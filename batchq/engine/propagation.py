@@ -70,7 +70,7 @@ async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     """Load the next page of stored dependents."""
     if not unit.dependents.entries or unit.dependents.limit <= 0:
         return []
-    oldest = unit.dependents.take()
+    oldest = unit.dependents.entries.popleft()
     page = await store.dependents(oldest.ended, after=oldest.after, limit=unit.dependents.limit)
     unit.load(page)
     unit.dependents.record_page(oldest, page)

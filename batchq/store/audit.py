@@ -1,7 +1,7 @@
 """The audit log in SQL. Each function runs inside one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
@@ -91,7 +91,7 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
 
 
 def _row(record: AuditRecord, journal_entry: str | None = None) -> Row:
-    texts = _texts(record)
+    texts: Iterable[str] = _texts(record)
     if not "".join(texts).isascii():
         texts = map(rows.text, texts)
     return {"at": microseconds(record.at), "journal_entry": journal_entry, **dict(zip(TEXTS, texts, strict=True))}
