@@ -129,6 +129,16 @@ class GroupChanges(Struct, kw_only=True):
         self.due.add(group_id)
         self.gated.add(job_id)
 
+    def request_release(self, group_id: GroupId) -> None:
+        """Let the next unit of work fill the free places of the group."""
+        self.due.add(group_id)
+
+    def begin_release(self) -> None:
+        self.due.clear()
+
+    def end_release(self) -> None:
+        self.gated.clear()
+
 
 def new_group(job: Job) -> Group:
     """The group that its first job creates."""

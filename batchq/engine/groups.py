@@ -86,10 +86,10 @@ class Groups:
         if not due:
             return False
         await self._read(due)
-        unit.groups.due.clear()
+        unit.groups.begin_release()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
-        unit.groups.gated.clear()
+        unit.groups.end_release()
         return True
 
     async def stage(self, unit: UnitOfWork) -> None:
@@ -147,7 +147,7 @@ class Groups:
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
         if not own.keys() <= ready or (len(waiting) > most and free > most):
-            unit.groups.due.add(group_id)  # the next unit of work fills the free places
+            unit.groups.request_release(group_id)
 
     async def _replaced(
         self, unit: UnitOfWork, changed: Mapping[GroupId, Sequence[Change]]

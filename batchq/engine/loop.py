@@ -50,7 +50,7 @@ from batchq.engine.scheduling.scheduler import Scheduler
 from batchq.engine.staged_changes import PendingDependents, pending_dependents
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
-from batchq.engine.unit_of_work import StagedState, UnitOfWork
+from batchq.engine.unit_of_work import UnitOfWork
 from batchq.errors import BatchqError, Conflict, IllegalTransition, StaleRead, StoreFailed, Unavailable
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
@@ -97,16 +97,6 @@ class EngineLoop:
         self._groups = Groups(store, self._begin_bulk_stop)
         self._handler = MessageHandler(
             self.state, catalog, self.budgets, admit=self._admit, begin_bulk_stop=self._begin_bulk_stop
-        )
-        #: In the order in which they are updated.
-        self._staged_states: tuple[StagedState, ...] = (
-            self.state,
-            *self.scheduler.staged,
-            self.arrays,
-            self._bulk_stops,
-            self.budgets,
-            self._groups,
-            self.history_feed,
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -209,7 +199,7 @@ class EngineLoop:
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
         unit.load(self.arrays.unfinished.values())  # their pending orders are applied to children before other events
-        unit.dependents.entries.extend(self._pending_dependents)
+        unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
         await self._groups.prepare(messages)
@@ -339,8 +329,10 @@ class EngineLoop:
         elif self._placement_due:
             self._placement_missed = True
         committed = unit.committed(first_number)
-        for staged in self._staged_states:
+        self.state.on_committed(committed)
+        for staged in (*self.scheduler.staged, self.arrays, self._bulk_stops, self.budgets, self._groups):
             staged.on_committed(committed)
+        self.history_feed.on_committed(committed)
         for job in committed.jobs:
             self._on_saved(job)
         self._pending_dependents = tuple(unit.dependents.entries)

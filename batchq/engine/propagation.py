@@ -58,7 +58,7 @@ async def _dependents(
     Stored dependents are queued in `unit.dependents`.
     """
     if has_dependencies:
-        unit.dependents.entries.extend(pending_dependents(changed))
+        unit.dependents.add(pending_dependents(changed))
     in_unit = unit.dependents_of(changed)
     next_children = [job_id for job in map(unit.get, changed) if job is not None for job_id in _next_sequential(job)]
     if next_children:
@@ -70,7 +70,7 @@ async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     """Load the next page of stored dependents."""
     if not unit.dependents.entries or unit.dependents.limit <= 0:
         return []
-    oldest = unit.dependents.entries.popleft()
+    oldest = unit.dependents.take()
     page = await store.dependents(oldest.ended, after=oldest.after, limit=unit.dependents.limit)
     unit.load(page)
     unit.dependents.record_page(oldest, page)

@@ -91,6 +91,13 @@ class DependentsQueue(Struct):
     limit: int
     entries: deque[PendingDependents] = field(default_factory=deque)
 
+    def add(self, entries: Iterable[PendingDependents]) -> None:
+        self.entries.extend(entries)
+
+    def take(self) -> PendingDependents:
+        """Remove and return the oldest entry."""
+        return self.entries.popleft()
+
     def record_page(self, entry: PendingDependents, page: Sequence[Job]) -> None:
         """Count a page of dependents that was read with the present limit; the rest of a full page is queued again."""
         if len(page) == self.limit:

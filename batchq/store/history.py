@@ -18,8 +18,6 @@ NUMBERS_SKIPPED = 10**9
 
 Connection = sqlite3.Connection
 
-_job_id = attrgetter("job_id")
-
 
 def insert_entries(
     connection: Connection, entries: Sequence[HistoryEntry], sequences: Mapping[JobId, int]
@@ -28,7 +26,7 @@ def insert_entries(
 
     The numbers of the others follow. `sequences`: the `Job.sequence` of jobs that the caller knows.
     """
-    if other_jobs := set(map(_job_id, entries)) - sequences.keys():
+    if other_jobs := set(map(attrgetter("job_id"), entries)) - sequences.keys():
         sequences = {**_sequences(connection, other_jobs), **sequences}
         entries = [entry for entry in entries if entry.job_id in sequences]
         if not entries:
