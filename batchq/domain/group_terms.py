@@ -15,6 +15,7 @@ GROUP_TAG = "batchq:group"  # `NAME`, or `NAME/KEY` for one of several groups of
 SIZE_TAG = "batchq:group-size"
 MAX_RUNNING_TAG = "batchq:max-running"
 MAX_FAILED_TAG = "batchq:max-failed"
+LIMIT_TAGS = (SIZE_TAG, MAX_RUNNING_TAG, MAX_FAILED_TAG)
 MAX_NUMBER = 1_000_000  # in the tags
 _NAME = re.compile(r"([A-Za-z0-9][\w-]{0,127})(?:/([\w-]{1,64}))?", re.ASCII)
 
@@ -35,10 +36,10 @@ class GroupTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def group_terms(tags: Iterable[tuple[str, str]], owner: Owner) -> GroupTerms | None:
     """The group that the tags of a submission name. Groups of two users are different. Raises Invalid."""
     given = dict(tags)
-    limits = {tag: _number(tag, given.get(tag)) for tag in (SIZE_TAG, MAX_RUNNING_TAG, MAX_FAILED_TAG)}
+    limits = {tag: _number(tag, given[tag]) for tag in LIMIT_TAGS if tag in given}
     if GROUP_TAG not in given:
-        if any(tag in given for tag in limits):
-            raise Invalid(f"The tags {', '.join(limits)} require the tag {GROUP_TAG}.")
+        if limits:
+            raise Invalid(f"The tags {', '.join(LIMIT_TAGS)} require the tag {GROUP_TAG}.")
         return None
     named = _NAME.fullmatch(given[GROUP_TAG])
     if named is None:
@@ -49,9 +50,9 @@ def group_terms(tags: Iterable[tuple[str, str]], owner: Owner) -> GroupTerms | N
     return GroupTerms(
         id=GroupId(f"g-{digest[:20]}"),
         name=named[1],
-        size=limits[SIZE_TAG],
-        max_running=limits[MAX_RUNNING_TAG],
-        max_failed=limits[MAX_FAILED_TAG],
+        size=limits.get(SIZE_TAG),
+        max_running=limits.get(MAX_RUNNING_TAG),
+        max_failed=limits.get(MAX_FAILED_TAG),
     )
 
 
@@ -71,9 +72,7 @@ def check_terms(terms: GroupTerms, given: GroupTerms) -> None:
             )
 
 
-def _number(tag: str, value: str | None) -> int | None:
-    if value is None:
-        return None
+def _number(tag: str, value: str) -> int:
     if not (
         value.isascii() and value.isdigit() and len(value) <= len(str(MAX_NUMBER)) and 0 < int(value) <= MAX_NUMBER
     ):

@@ -17,6 +17,7 @@ from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
 from batchq.domain.lifecycle.stopping import failed_by_order
+from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.status_counts import StatusCounts, counts_after
 
 _OCCUPYING = ACTIVE | {Status.RUNNABLE}
@@ -105,6 +106,8 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GroupChanges(Struct, kw_only=True):
     """What a unit of work decides about groups."""
 
+    #: Whether a job of a group was inserted or changed.
+    has_members: bool = False
     #: The terms of the groups that new jobs create.
     created: dict[GroupId, GroupTerms] = field(default_factory=dict)
     #: The groups whose jobs changed, as they will be saved.
@@ -137,15 +140,6 @@ class GroupChanges(Struct, kw_only=True):
         self.gated.clear()
 
 
-class MemberChange(Struct, frozen=True, kw_only=True):
-    """A change of a job of the group, or of an array whose children are jobs of the group."""
-
-    #: None: a new job.
-    before: Job | None
-    #: None: another job of the group replaces it.
-    after: Job | None
-
-
 def new_group(job: Job) -> Group:
     """The group that its first job creates."""
     assert job.spec.group is not None, f"{job.id} is in no group"
@@ -157,28 +151,31 @@ def is_gated(job: Job) -> bool:
     return job.spec.group is not None and job.spec.group.max_running is not None and not is_parent(job)
 
 
-def group_after(group: Group, changes: Iterable[MemberChange], now: datetime) -> Group:
-    """The group after these changes. It ends with its last job, and continues with a new one."""
-    changes = tuple(changes)
+def group_after(group: Group, changes: Iterable[Change], now: datetime, *, replaced: Iterable[Job] = ()) -> Group:
+    """The group after these changes of its jobs, and of arrays whose children are its jobs.
+
+    It ends with its last job, and continues with a new one. `replaced`: the finished jobs that new jobs replace.
+    """
+    pairs = (*changes, *((job, None) for job in replaced))
     counts, stopped, uncreated, run_time = group.counts, group.stopped, group.uncreated, group.run_time
-    for change in changes:
-        before, after = _member(change.before), _member(change.after)
+    for pair in pairs:
+        before, after = map(_member, pair)
         statuses = before.status if before else None, after.status if after else None
         counts = counts_after(counts, [(*statuses, 1)])
         stopped += _stopped(after) - _stopped(before)
-        uncreated += _uncreated(change.after) - _uncreated(change.before)
+        uncreated += _uncreated(pair[1]) - _uncreated(pair[0])
         run_time += _run_time(after) - _run_time(before)
     changed = replace(group, counts=counts, stopped=stopped, uncreated=uncreated, run_time=run_time)
-    changed = _with_use(changed, changes)
+    changed = _with_use(changed, pairs)
     is_over = changed.unfinished == 0 and changed.submitted >= (group.terms.size or 0)
     return replace(changed, ended_at=(group.ended_at or now) if is_over else None)
 
 
-def _with_use(group: Group, changes: Iterable[MemberChange]) -> Group:
+def _with_use(group: Group, pairs: Iterable[tuple[Job | None, Job | None]]) -> Group:
     """The group with what its ended jobs used."""
     measured, cpu_seconds, peaks = group.measured, group.cpu_seconds, [group.peak_memory]
-    for change in changes:
-        for job, sign in ((change.before, -1), (change.after, 1)):
+    for before, after in pairs:
+        for job, sign in ((before, -1), (after, 1)):
             use = None if job is None or job.status not in FINISHED or not job.attempts else job.attempts[-1].use
             if use is not None and use.cpu_seconds is not None:
                 measured, cpu_seconds = measured + sign, cpu_seconds + sign * use.cpu_seconds

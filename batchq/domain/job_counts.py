@@ -43,16 +43,13 @@ class JobCounts:
         """Apply status changes: the status before (None: a new job), and the job with its new status."""
         for before, job in transitions:
             if before is not None:
-                self._add(group_of(job, before), -1)
+                group = group_of(job, before)
+                self._counts[group] -= 1
+                if not self._counts[group]:  # queues and accounts come and go
+                    del self._counts[group]
             if job.status not in FINISHED:
-                self._add(group_of(job, job.status), 1)
+                self._counts[group_of(job, job.status)] += 1
 
     def read(self) -> Mapping[JobGroup, int]:
         """The present counts; groups without jobs are omitted."""
         return dict(self._counts)
-
-    def _add(self, to: JobGroup, more: int) -> None:
-        """Remove a group at zero: queues and accounts come and go."""
-        self._counts[to] += more
-        if not self._counts[to]:
-            del self._counts[to]

@@ -46,7 +46,7 @@ def merge(request: JobRequest, definition: JobDefinition, parameters: Parameters
     work = _merge(request, definition, parameters)
     if not creates_host_paths(request.tags):
         return work
-    return replace(work, nodes=work.nodes.with_specs(creating_host_paths))
+    return replace(work, nodes=work.nodes.with_specs(lambda _, container: creating_host_paths(container.spec)))
 
 
 def _merge(request: JobRequest, definition: JobDefinition, parameters: Parameters) -> MergedWork:

@@ -80,10 +80,6 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 return container
         raise AssertionError(f"the task has no container {name}")
 
-    def with_specs(self, change: Callable[[TaskContainer], ContainerSpec]) -> "Task":
-        """The task with another spec of each container."""
-        return replace(self, containers=tuple(replace(part, spec=change(part)) for part in self.containers))
-
 
 class NodeRange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Nodes that run the same task."""
@@ -176,13 +172,13 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
         """The task of each range."""
         return tuple(node_range.task for node_range in self.ranges)
 
-    def with_tasks(self, change: Callable[[NodeRange], Task]) -> "Nodes":
-        """The nodes with another task in each range."""
-        return replace(self, ranges=tuple(replace(part, task=change(part)) for part in self.ranges))
-
-    def with_specs(self, change: Callable[[ContainerSpec], ContainerSpec]) -> "Nodes":
-        """The nodes with `change` applied to each container."""
-        return self.with_tasks(lambda part: part.task.with_specs(lambda container: change(container.spec)))
+    def with_specs(self, change: Callable[[NodeRange, TaskContainer], ContainerSpec]) -> "Nodes":
+        """The nodes with another spec of each container."""
+        ranges = []
+        for part in self.ranges:
+            containers = [replace(container, spec=change(part, container)) for container in part.task.containers]
+            ranges.append(replace(part, task=replace(part.task, containers=tuple(containers))))
+        return replace(self, ranges=tuple(ranges))
 
 
 def one_container(spec: ContainerSpec) -> Nodes:
@@ -208,13 +204,11 @@ Parameters = tuple[tuple[str, str], ...]
 def effective_nodes(nodes: Nodes, overrides: ByRange, parameters: Parameters) -> Nodes:
     """The nodes of a job: each container with its overrides applied, then `Ref::name` replaced."""
 
-    def changed(part: NodeRange) -> Task:
+    def changed(part: NodeRange, container: TaskContainer) -> ContainerSpec:
         by_name = overrides.get((part.first, part.last), {})
-        return part.task.with_specs(
-            lambda container: effective(container.spec, by_name.get(container.name, Overrides()), parameters)
-        )
+        return effective(container.spec, by_name.get(container.name, Overrides()), parameters)
 
-    return nodes.with_tasks(changed)
+    return nodes.with_specs(changed)
 
 
 def together(each: Iterable[Overrides]) -> Overrides:

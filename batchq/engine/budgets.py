@@ -111,7 +111,8 @@ class Budgets:
             for spending in spending_of(after, ended):
                 group = (spending.day, spending.owner, spending.queue, spending.definition, spending.currency)
                 sums[group] = spending if group not in sums else spending.plus(sums[group].amounts)
-        unit.budgets.charge(sums.values())
+        if sums:
+            unit.budgets.charge(sums.values())
 
     def _charged(self, before: Job | None, after: Job, ended: Attempt) -> Attempt:
         """The attempt, charged until it was last seen to run if the container engine did not report its end."""
@@ -121,7 +122,8 @@ class Budgets:
 
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
-        self._begin_month(unit.now)
+        if unit.budgets.spending:
+            self._begin_month(unit.now)
         for spending in unit.budgets.spending:
             key = SpendingKey(spending.owner.account, spending.queue, spending.currency)
             self._whole[key] += spending.amounts.total

@@ -55,36 +55,30 @@ class BulkStops:
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
         #: By number, oldest first.
-        self._in_progress: dict[int, BulkStop] = {}
+        self.in_progress: dict[int, BulkStop] = {}
         #: By number, the receiver of the outcomes; missing after a restart.
         self._receivers: dict[int, OutcomeReceiver] = {}
-        #: Whether `targets` must be read again by `prepare`.
-        self._targets_outdated = False
+        #: Whether `targets` must be read again before anything is decided in a unit of work.
+        self.targets_outdated = False
         #: The `Job.sequence` of all targets that are not stopped yet, and of their children.
         self.targets = NO_TARGETS
 
-    @property
-    def busy(self) -> bool:
-        return bool(self._in_progress)
-
     async def load(self) -> None:
         """Load the bulk stops in progress, and end the reports of those that are not stored."""
-        self._in_progress = {stop.number: stop for stop in await self._store.bulk_stops()}
-        self._targets_outdated = True
-        for number in self._receivers.keys() - self._in_progress.keys():  # the next bulk stop may get this number
+        self.in_progress = {stop.number: stop for stop in await self._store.bulk_stops()}
+        self.targets_outdated = True
+        for number in self._receivers.keys() - self.in_progress.keys():  # the next bulk stop may get this number
             self._receivers.pop(number)(None)
 
-    async def prepare(self) -> None:
-        """Read the targets of newly saved bulk stops. Called before anything is decided in a unit of work."""
-        if self._targets_outdated:
-            self.targets = IntervalSet(
-                [run for number in self._in_progress for run in await self._store.target_ranges(number)]
-            )
-            self._targets_outdated = False
+    async def read_targets(self) -> None:
+        self.targets = IntervalSet(
+            [run for number in self.in_progress for run in await self._store.target_ranges(number)]
+        )
+        self.targets_outdated = False
 
     def begin(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop. Raises Throttled."""
-        known = [*self._in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops.begun)]
+        known = [*self.in_progress.values(), *(bulk_stop for bulk_stop, _ in unit.bulk_stops.begun)]
         users = [stop.record.user for stop in known if stop.record is not None]
         caller = unit.audit.caller
         if caller is not None and users.count(caller.user) >= MAX_PER_USER:
@@ -99,8 +93,8 @@ class BulkStops:
         The limit is divided, so a small bulk stop does not wait for a large one.
         """
         left = MAX_STOPS
-        for before, bulk_stop in enumerate(self._in_progress.values()):
-            most = math.ceil(left / (len(self._in_progress) - before))
+        for before, bulk_stop in enumerate(self.in_progress.values()):
+            most = math.ceil(left / (len(self.in_progress) - before))
             if most > 0:
                 page = await self._store.next_targets(bulk_stop.number, most)
                 unit.load(target.job for target in page)
@@ -114,16 +108,16 @@ class BulkStops:
     def on_committed(self, committed: Committed) -> None:
         unit = committed.unit
         for bulk_stop, message in unit.bulk_stops.begun:
-            self._in_progress[bulk_stop.number] = bulk_stop
+            self.in_progress[bulk_stop.number] = bulk_stop
             self._receivers[bulk_stop.number] = message.report
-            self._targets_outdated = True
+            self.targets_outdated = True
         for progress, outcomes in unit.bulk_stops.pages:
             report = self._receivers.get(progress.bulk_stop, _discard_outcomes)
             report(outcomes)
             if progress.complete:
-                del self._in_progress[progress.bulk_stop]
+                del self.in_progress[progress.bulk_stop]
                 self._receivers.pop(progress.bulk_stop, _discard_outcomes)(None)
-        if not self._in_progress:
+        if not self.in_progress:
             self.targets = NO_TARGETS
 
 

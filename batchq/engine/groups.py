@@ -5,7 +5,7 @@ PENDING until their group has a free place, so the scheduler never reads them. W
 counts the last permitted failure also saves a bulk stop of the group.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import check_terms
-from batchq.domain.groups import Group, MemberChange, group_after, is_gated, new_group
+from batchq.domain.groups import Group, group_after, is_gated, new_group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.mailbox import BulkStopRequest, Message, Submit
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -39,27 +40,25 @@ class Groups:
         #: Unfinished groups that were read or changed.
         self._known: dict[GroupId, Group] = {}
         #: Groups with free places that the last unit of work did not fill.
-        self._due: set[GroupId] = set()
-
-    @property
-    def busy(self) -> bool:
-        """Whether the next unit of work has work to do even without a message."""
-        return bool(self._due)
+        self.due: set[GroupId] = set()
 
     async def load(self, now: datetime) -> None:
         """Read the unfinished groups. The next unit of work fills the free places of those with a limit."""
         groups = await self._store.newest_groups(GroupQuery(since=now + timedelta(days=1), limit=MAX_LOADED))
         self._known = {group.terms.id: group for group in groups if group.ended_at is None}
-        self._due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
+        self.due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
 
     async def prepare(self, messages: Iterable[Message]) -> None:
         """Read the groups of new jobs. One without unfinished jobs is read again: retention may have deleted it."""
-        specs = (message.spec for message in messages if isinstance(message, Submit))
-        ids = {spec.group.id for spec in specs if spec.group is not None}
+        ids = set()
+        for message in messages:
+            if isinstance(message, Submit) and message.spec.group is not None:
+                ids.add(message.spec.group.id)
         for group_id in ids & self._known.keys():
             if not self._known[group_id].unfinished:
                 del self._known[group_id]
-        await self._read(ids)
+        if ids:
+            await self._read(ids)
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
         """The new job with the limits of its group, which the first job of the group decided.
@@ -77,33 +76,35 @@ class Groups:
                 raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
         return spec if spec.group == terms else replace(spec, group=terms)
 
-    async def release(self, unit: UnitOfWork) -> None:
-        """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission."""
+    async def release(self, unit: UnitOfWork) -> bool:
+        """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission.
+
+        Returns False if no group has such jobs.
+        """
+        if not unit.groups.has_members and not unit.groups.due and not self.due:
+            return False
         changed = _changed_members(unit)
-        gated = {
-            group_id
-            for group_id, changes in changed.items()
-            if any(change.after is not None and is_gated(change.after) for change in changes)
-        }
-        due = gated | unit.groups.due | self._due
+        gated = {group_id for group_id, changes in changed.items() if any(is_gated(change.after) for change in changes)}
+        due = gated | unit.groups.due | self.due
         if not due:
-            return
+            return False
         await self._read(due)
         unit.groups.begin_release()
         for group_id in sorted(due):
             await self._release(unit, group_id, changed.get(group_id, ()))
         unit.groups.end_release()
+        return True
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
-        changed = _changed_members(unit)
-        if not changed:
+        if not unit.groups.has_members:
             return
+        changed = _changed_members(unit)
         await self._read(changed.keys())
         replaced = await self._replaced(unit, changed)
         for group_id, changes in changed.items():
             before = self._group(group_id, changes)
-            after = group_after(before, (*changes, *replaced.get(group_id, ())), unit.now)
+            after = group_after(before, changes, unit.now, replaced=replaced.get(group_id, ()))
             unit.groups.put(after)
             if after.ended_at is not None and before.ended_at is None:
                 _record_end(unit, after, changes)
@@ -111,7 +112,7 @@ class Groups:
                 self._begin_bulk_stop(unit, _cancellation(after))
 
     def on_committed(self, committed: Committed) -> None:
-        self._due = committed.unit.groups.due
+        self.due = committed.unit.groups.due
         for group_id, group in committed.unit.groups.changed.items():
             if group.ended_at is None:
                 self._known[group_id] = group
@@ -123,15 +124,13 @@ class Groups:
         if unknown:
             self._known |= await self._store.groups(unknown)
 
-    def _group(self, group_id: GroupId, changes: Iterable[MemberChange]) -> Group:
+    def _group(self, group_id: GroupId, changes: Iterable[Change]) -> Group:
         """The group as last saved, or as its first job creates it."""
         if group_id in self._known:
             return self._known[group_id]
-        first = min((change.after for change in changes if change.after is not None), key=attrgetter("sequence"))
-        return new_group(first)
+        return new_group(min((change.after for change in changes), key=attrgetter("sequence")))
 
-    async def _release(self, unit: UnitOfWork, group_id: GroupId, changes: Iterable[MemberChange]) -> None:
-        changes = tuple(changes)
+    async def _release(self, unit: UnitOfWork, group_id: GroupId, changes: Sequence[Change]) -> None:
         if group_id not in self._known and not changes:
             return
         before = self._group(group_id, changes)
@@ -140,7 +139,7 @@ class Groups:
         if not free or (after.is_failing and not before.is_failing):
             return
         most = min(free, MAX_RELEASED)
-        own = {job.id: job for change in changes if (job := change.after) is not None and _waits_for_place(job)}
+        own = {job.id: job for _, job in changes if _waits_for_place(job)}
         stored = await self._store.waiting_members(group_id, most + len(changes))
         unit.load(stored)
         ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
@@ -154,15 +153,15 @@ class Groups:
             unit.groups.request_release(group_id)
 
     async def _replaced(
-        self, unit: UnitOfWork, changed: Mapping[GroupId, tuple[MemberChange, ...]]
-    ) -> Mapping[GroupId, list[MemberChange]]:
+        self, unit: UnitOfWork, changed: Mapping[GroupId, Sequence[Change]]
+    ) -> Mapping[GroupId, list[Job]]:
         """The finished jobs that new jobs of the same group replace."""
         new = [change.after for changes in changed.values() for change in changes if change.before is None]
-        again = [job for job in new if job is not None and job.spec.rerun_of is not None and job.child is None]
+        again = [job for job in new if job.spec.rerun_of is not None and job.child is None]
         if not again:
             return {}
         newest = dict(await self._store.reruns([job.spec.rerun_of for job in again if job.spec.rerun_of is not None]))
-        found: dict[GroupId, list[MemberChange]] = {}
+        found: dict[GroupId, list[Job]] = {}
         for job in sorted(again, key=attrgetter("sequence")):
             assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
             assert job.spec.group is not None, f"{job.id} is in no group"
@@ -170,17 +169,17 @@ class Groups:
             earlier = unit.get(earlier_id) or (await self._store.jobs([earlier_id])).get(earlier_id)
             newest[job.spec.rerun_of] = job.id
             if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
-                found.setdefault(job.spec.group.id, []).append(MemberChange(before=earlier, after=None))
+                found.setdefault(job.spec.group.id, []).append(earlier)
         return found
 
 
-def _changed_members(unit: UnitOfWork) -> dict[GroupId, tuple[MemberChange, ...]]:
+def _changed_members(unit: UnitOfWork) -> dict[GroupId, list[Change]]:
     """The changes of the unit of work so far, by group."""
-    found: dict[GroupId, list[MemberChange]] = {}
-    for before, after in unit.job_changes():
-        if after.spec.group is not None:
-            found.setdefault(after.spec.group.id, []).append(MemberChange(before=before, after=after))
-    return {group_id: tuple(changes) for group_id, changes in found.items()}
+    found: dict[GroupId, list[Change]] = {}
+    for change in unit.job_changes():
+        if change.after.spec.group is not None:
+            found.setdefault(change.after.spec.group.id, []).append(change)
+    return found
 
 
 def _is_of(job: Job, group_id: GroupId) -> bool:
@@ -192,9 +191,9 @@ def _waits_for_place(job: Job) -> bool:
     return job.status is Status.PENDING and is_gated(job) and not job.held
 
 
-def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[MemberChange]) -> None:
+def _record_end(unit: UnitOfWork, group: Group, changes: Iterable[Change]) -> None:
     """Add the entry about the end of the group to the history of the job that ended last."""
-    ended_jobs = (job for change in changes if (job := change.after) is not None and job.status in FINISHED)
+    ended_jobs = (job for _, job in changes if job.status in FINISHED)
     last = max(ended_jobs, key=attrgetter("sequence"))
     ended = GroupEnd(
         group_id=group.terms.id,

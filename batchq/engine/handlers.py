@@ -92,7 +92,8 @@ class MessageHandler:
                 queue_cache.invalidate(message.job_id)
         self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
         needed.update(self._earlier_submissions.values())
-        await queue_cache.load_into(unit, needed)
+        if needed:
+            await queue_cache.load_into(unit, needed)
 
     def handle(self, unit: UnitOfWork, message: Message) -> None:
         """Apply one message to the unit of work.

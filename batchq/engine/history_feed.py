@@ -8,7 +8,6 @@ Decision 0054.
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from itertools import takewhile
 
 from batchq.domain.access.accounts import UserName
@@ -55,7 +54,13 @@ class HistoryFeed:
 
     def on_committed(self, committed: Committed) -> None:
         """Append the entries of a saved unit of work."""
-        self._append(committed.history)
+        entries = committed.history
+        if not entries:
+            return
+        if entries[0].number != self.last + 1:  # a commit that was reported as failed was saved: the store has it
+            self._ring.clear()
+        self._ring.extend(entries)
+        self._advance(entries[-1].number)
 
     def close(self) -> None:
         """Wake all waiting readers, at shutdown. From now on no reader waits."""
@@ -161,14 +166,6 @@ class HistoryFeed:
                 if len(entries) == limit:
                     return FeedPage(entries=tuple(entries), next=saved.number, gap=False)
         return FeedPage(entries=tuple(entries), next=max(after, through), gap=False)
-
-    def _append(self, entries: Sequence[FeedEntry]) -> None:
-        if not entries:
-            return
-        if entries[0].number != self.last + 1:  # a commit that was reported as failed was saved: the store has it
-            self._ring.clear()
-        self._ring.extend(entries)
-        self._advance(entries[-1].number)
 
     def _advance(self, last: int) -> None:
         self.last = last

@@ -42,7 +42,6 @@ from batchq.engine.mailbox import (
     SurveyCompleted,
     TimerFired,
     UpdateTags,
-    caller_of,
     resolve_with_error,
 )
 from batchq.engine.propagation import ArrayCoordinator, propagate
@@ -145,7 +144,9 @@ class EngineLoop:
     @property
     def _has_unfinished_work(self) -> bool:
         """Whether the next unit of work has work to do even without a message."""
-        return self.arrays.busy or self._bulk_stops.busy or self._groups.busy or bool(self._pending_dependents)
+        return bool(
+            self.arrays.unfinished or self._bulk_stops.in_progress or self._groups.due or self._pending_dependents
+        )
 
     @property
     def _placement_suspended(self) -> bool:
@@ -197,9 +198,10 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
-        self.arrays.load_into(unit)
+        unit.load(self.arrays.unfinished.values())  # their pending orders are applied to children before other events
         unit.dependents.add(self._pending_dependents)
-        await self._bulk_stops.prepare()
+        if self._bulk_stops.targets_outdated:
+            await self._bulk_stops.read_targets()
         await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
@@ -210,13 +212,14 @@ class EngineLoop:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await self._propagate(unit)
-        await self._groups.release(unit)
-        await self._propagate(unit)
+        if await self._groups.release(unit):
+            await self._propagate(unit)
         machines = self._machines_for_placement(unit)
         if machines is not None:
             await self._place(unit, machines)
             await self._propagate(unit)
-        self.state.safe_mode.drop_starts(unit)
+        if held:
+            self.state.safe_mode.drop_starts(unit)
         if self.state.engine_check.unsaved_id is not None:
             unit.container_engine.accept_engine(self.state.engine_check.unsaved_id)
         self.budgets.stage(unit)
@@ -240,7 +243,7 @@ class EngineLoop:
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
             try:
-                with unit.audit.acting_for(caller_of(message)):
+                with unit.audit.acting_for(message.caller):
                     self._handler.handle(unit, message)
             except BatchqError as refusal:
                 unit.messages.refuse(message, refusal)
@@ -326,16 +329,10 @@ class EngineLoop:
         elif self._placement_due:
             self._placement_missed = True
         committed = unit.committed(first_number)
-        for staged in (
-            self.state,
-            *self.scheduler.staged,
-            self.arrays,
-            self._bulk_stops,
-            self.budgets,
-            self._groups,
-            self.history_feed,
-        ):
+        self.state.on_committed(committed)
+        for staged in (*self.scheduler.staged, self.arrays, self._bulk_stops, self.budgets, self._groups):
             staged.on_committed(committed)
+        self.history_feed.on_committed(committed)
         for job in committed.jobs:
             self._on_saved(job)
         self._pending_dependents = tuple(unit.dependents.entries)
@@ -351,8 +348,8 @@ class EngineLoop:
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
-        for message in unit.messages.handled(messages):
-            if refusal := unit.messages.refusal_of(message):
+        for message, refusal in unit.messages.handled(messages):
+            if refusal is not None:
                 resolve_with_error(message, refusal)
                 continue
             match message:

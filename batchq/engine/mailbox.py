@@ -10,7 +10,7 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from msgspec import Struct
 
@@ -37,6 +37,12 @@ ITERATIONS_PER_REQUEST = (
 LOW_PRIORITY_DELAY = 0.1  # seconds after which low-priority messages are handled without another message
 UNKNOWN_ENGINE = RuntimeIdentity(id=None, time=None)
 T = TypeVar("T")
+
+
+class ServerMessage(Struct, frozen=True, kw_only=True):
+    """A message of the server itself: no user has requested it."""
+
+    caller: ClassVar[None] = None
 
 
 class Submit(Struct, frozen=True, kw_only=True):
@@ -74,7 +80,7 @@ class UpdateTags(Struct, frozen=True, kw_only=True):
     answer: Future[None]
 
 
-class MetricsRead(Struct, frozen=True, kw_only=True):
+class MetricsRead(ServerMessage, frozen=True, kw_only=True):
     """The last metrics of an attempt that has ended."""
 
     job_id: JobId
@@ -85,7 +91,7 @@ class MetricsRead(Struct, frozen=True, kw_only=True):
     answer: Future[None]
 
 
-class TimerFired(Struct, frozen=True, kw_only=True):
+class TimerFired(ServerMessage, frozen=True, kw_only=True):
     """A timer of the job may be due."""
 
     job_id: JobId
@@ -95,7 +101,7 @@ class TimerFired(Struct, frozen=True, kw_only=True):
     container_started_at: datetime | None = None
 
 
-class SurveyCompleted(Struct, frozen=True, kw_only=True):
+class SurveyCompleted(ServerMessage, frozen=True, kw_only=True):
     """The container engine has listed its containers."""
 
     #: The container engine's id and clock.
@@ -161,7 +167,7 @@ class SetBudget(Struct, frozen=True, kw_only=True):
     answer: Future[None]
 
 
-class BudgetReached(Struct, frozen=True, kw_only=True):
+class BudgetReached(ServerMessage, frozen=True, kw_only=True):
     """The spending of an account or a queue has reached a limit of its budget."""
 
     key: BudgetKey
@@ -171,19 +177,19 @@ class BudgetReached(Struct, frozen=True, kw_only=True):
     candidates: Candidates
 
 
-class RuntimeLost(Struct, frozen=True, kw_only=True):
+class RuntimeLost(ServerMessage, frozen=True, kw_only=True):
     """The container engine does not answer. No job is placed until it does."""
 
 
-class CatalogChanged(Struct, frozen=True, kw_only=True):
+class CatalogChanged(ServerMessage, frozen=True, kw_only=True):
     """A queue, compute environment, scheduling policy, consumable resource or account has changed."""
 
 
-class ContinueWork(Struct, frozen=True, kw_only=True):
+class ContinueWork(ServerMessage, frozen=True, kw_only=True):
     """The last unit of work reached one of its limits and left work for the next one."""
 
 
-class SearchQueues(Struct, frozen=True, kw_only=True):
+class SearchQueues(ServerMessage, frozen=True, kw_only=True):
     """Read further jobs behind blocked heads: one unit of work reads a limited number."""
 
 
@@ -203,12 +209,6 @@ Message = (
     | ContinueWork
     | SearchQueues
 )
-_REQUESTS = (Submit, JobEvent, UpdateTags, LeaveSafeMode, BulkStopRequest, SetBudget)
-
-
-def caller_of(message: Message) -> Caller | None:
-    """The user whose request the message carries; None for other messages."""
-    return message.caller if isinstance(message, _REQUESTS) else None
 
 
 class Mailbox:
@@ -228,10 +228,11 @@ class Mailbox:
 
         Low-priority messages are handled with the next other message, or after LOW_PRIORITY_DELAY.
         """
-        self._messages.extend(messages)
-        if not all(isinstance(message, JobEvent) and message.low_priority for message in messages):
-            self._ready.set()
-        elif messages and self._low_priority_timer is None and not self._ready.is_set():
+        for message in messages:
+            self._messages.append(message)
+            if not isinstance(message, JobEvent) or not message.low_priority:
+                self._ready.set()
+        if messages and self._low_priority_timer is None and not self._ready.is_set():
             self._low_priority_timer = asyncio.get_running_loop().call_later(LOW_PRIORITY_DELAY, self._ready.set)
 
     async def request(self, message: Callable[[Future[T]], Message]) -> T:
@@ -253,16 +254,13 @@ class Mailbox:
         await self._ready.wait()
         await self._wait_until_quiet()
         messages = [self._messages.popleft() for _ in range(min(len(self._messages), limit))]
-        self._last_requests = min(sum(caller_of(message) is not None for message in messages), ENOUGH_MESSAGES)
+        self._last_requests = min(len([message for message in messages if message.caller]), ENOUGH_MESSAGES)
         if not self._messages:
-            self._reset()
+            self._ready.clear()
+            if self._low_priority_timer is not None:
+                self._low_priority_timer.cancel()
+                self._low_priority_timer = None
         return messages
-
-    def _reset(self) -> None:
-        self._ready.clear()
-        if self._low_priority_timer is not None:
-            self._low_priority_timer.cancel()
-            self._low_priority_timer = None
 
     async def _wait_until_quiet(self) -> None:
         """Return when no further message is about to arrive, or ENOUGH_MESSAGES are waiting.

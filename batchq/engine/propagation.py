@@ -68,7 +68,7 @@ async def _dependents(
 
 async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     """Load the next page of stored dependents."""
-    if not unit.dependents.has_work:
+    if not unit.dependents.entries or unit.dependents.limit <= 0:
         return []
     oldest = unit.dependents.take()
     page = await store.dependents(oldest.ended, after=oldest.after, limit=unit.dependents.limit)
@@ -117,47 +117,35 @@ class ArrayCoordinator:
     """Holds the arrays with work to do, as last saved: children to spawn, or an order to apply to them."""
 
     def __init__(self) -> None:
-        #: By id.
-        self._unfinished: dict[JobId, Job] = {}
+        #: By id. While there are any, the next unit of work has work to do even without a message.
+        self.unfinished: dict[JobId, Job] = {}
         #: The value of `pending_orders`; None: compute it again.
         self._pending_orders: PendingArrayOrders | None = None
-
-    @property
-    def busy(self) -> bool:
-        """Whether the next unit of work has work to do even without a message."""
-        return bool(self._unfinished)
 
     @property
     def pending_orders(self) -> PendingArrayOrders:
         """The arrays with an order that may not have been applied to all children. The value is immutable."""
         if self._pending_orders is None:
             self._pending_orders = PendingArrayOrders(
-                {job_id: job for job_id, job in self._unfinished.items() if has_pending_order(job)}
+                {job_id: job for job_id, job in self.unfinished.items() if has_pending_order(job)}
             )
         return self._pending_orders
 
     async def load(self, store: JobStore) -> None:
-        self._unfinished = {job.id: job for job in await store.arrays_with_work()}
+        self.unfinished = {job.id: job for job in await store.arrays_with_work()}
         self._pending_orders = None
 
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
-            self._update(job)
-
-    def _update(self, job: Job) -> None:
-        if arrays.at_work(job):
-            self._unfinished[job.id] = job
-        elif self._unfinished.pop(job.id, None) is None:
-            return
-        self._pending_orders = None
-
-    def load_into(self, unit: UnitOfWork) -> None:
-        """Load the arrays into a new unit of work. Their pending orders are applied to children before other events."""
-        unit.load(self._unfinished.values())
+            if job.array_state is not None and arrays.at_work(job):
+                self.unfinished[job.id] = job
+            elif self.unfinished.pop(job.id, None) is None:
+                continue
+            self._pending_orders = None
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
-        ids = {*self._unfinished, *[job.id for job in unit.changed_arrays()]}
+        ids = {*self.unfinished, *[job.id for job in unit.changed_arrays()]}
         if not ids:
             return NO_CHILDREN
         return IntervalSet(
@@ -166,7 +154,7 @@ class ArrayCoordinator:
 
     def has_spawning_array(self, before: int) -> bool:
         """Whether an array with an order below `before` still has children to spawn."""
-        return any(job.sequence < before and arrays.spawning(job) for job in self._unfinished.values())
+        return any(job.sequence < before and arrays.spawning(job) for job in self.unfinished.values())
 
     async def spawn_and_order(self, unit: UnitOfWork, store: JobStore) -> None:
         """Spawn children and apply orders for the arrays that had work before this unit of work.
@@ -174,14 +162,14 @@ class ArrayCoordinator:
         Arrays of this unit follow in the next one, so requests are answered without delay.
         """
         left = MAX_CHILDREN
-        for parent in self._select(unit, self._unfinished):
+        for parent in self._select(unit, self.unfinished):
             if left > 0:
                 spawned = _spawn(unit, parent, left)
                 left -= spawned + await _apply_order(unit, store, parent.id, left)
 
     def _select(self, unit: UnitOfWork, parents: Iterable[JobId]) -> list[Job]:
         """The arrays among `parents` with work to do, as the unit of work leaves them, oldest first."""
-        self.load_into(unit)
+        unit.load(self.unfinished.values())
         jobs = (job for job in map(unit.get, parents) if job is not None and arrays.at_work(job))
         return sorted(jobs, key=lambda job: job.sequence)
 

@@ -4,19 +4,19 @@ Each part belongs to one component. Only the methods of a part change it.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain.budgets import Budget, BudgetKey
-from batchq.domain.bulk_stop import BulkStop, Candidates, JobOutcome, Progress
+from batchq.domain.bulk_stop import BulkStop, JobOutcome, Progress
 from batchq.domain.cost import Spending
 from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.job import Job
 from batchq.engine.mailbox import BulkStopRequest, Message
 from batchq.errors import BatchqError
-from batchq.ports.jobs import Restoration, SurveyRecord
+from batchq.ports.jobs import Changes, Restoration, SurveyRecord
 
 MAX_DEPENDENTS = 500  # stored dependents of ended jobs that one unit of work evaluates
 MAX_ENDED = 50  # ended jobs whose dependents one query reads; it sorts up to a page of each
@@ -37,16 +37,10 @@ class MessageOutcomes(Struct):
     def refuse(self, message: Message, refusal: BatchqError) -> None:
         self.refusals[id(message)] = refusal
 
-    def refusal_of(self, message: Message) -> BatchqError | None:
-        """Why the message was refused; None if it was not."""
-        return self.refusals.get(id(message))
-
-    def handled(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages that were not deferred."""
-        if not self.deferred:
-            return messages
-        later = {id(message) for message in self.deferred}
-        return [message for message in messages if id(message) not in later]
+    def handled(self, messages: Sequence[Message]) -> Sequence[tuple[Message, BatchqError | None]]:
+        """The messages that were not deferred, each with why it was refused; None if it was not."""
+        later = set(map(id, self.deferred))
+        return [(message, self.refusals.get(id(message))) for message in messages if id(message) not in later]
 
 
 class PlacementRequests(Struct):
@@ -93,14 +87,9 @@ def pending_dependents(ended: Sequence[JobId]) -> Iterator[PendingDependents]:
 class DependentsQueue(Struct):
     """The stored dependents still to be evaluated, from earlier units of work and this one, oldest first."""
 
-    entries: deque[PendingDependents] = field(default_factory=deque)
     #: How many more stored dependents this unit of work may evaluate.
-    limit: int = field(default_factory=lambda: MAX_DEPENDENTS)
-
-    @property
-    def has_work(self) -> bool:
-        """Whether this unit of work must evaluate more stored dependents."""
-        return bool(self.entries) and self.limit > 0
+    limit: int
+    entries: deque[PendingDependents] = field(default_factory=deque)
 
     def add(self, entries: Iterable[PendingDependents]) -> None:
         self.entries.extend(entries)
@@ -129,16 +118,23 @@ class BulkStopChanges(Struct):
     def record_page(self, progress: Progress, outcomes: tuple[JobOutcome, ...]) -> None:
         self.pages.append((progress, outcomes))
 
-    def candidates(self, changed: Iterable[Mapping[JobId, Job]]) -> tuple[tuple[int, Candidates], ...]:
-        """The candidates of each new bulk stop, with all jobs that changed since they were read.
+    def added_to(self, changes: Changes) -> Changes:
+        """The changes of the unit of work with its bulk stops.
 
-        `changed`: the jobs that this unit of work changed.
+        The candidates of each new one get all jobs that changed since they were read.
         """
-        own = {job.sequence for jobs in changed for job in jobs.values()} if self.begun else ()
-        return tuple(
-            (bulk_stop.number, replace(message.candidates, changed=frozenset(message.candidates.changed).union(own)))
-            for bulk_stop, message in self.begun
-            if message.candidates is not None
+        if not self.begun and not self.pages:
+            return changes
+        own = {job.sequence for job in (*changes.inserted, *changes.updated)}
+        return replace(
+            changes,
+            bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.begun]),
+            candidates=tuple(
+                (bulk_stop.number, replace(read, changed=frozenset(read.changed).union(own)))
+                for bulk_stop, message in self.begun
+                if (read := message.candidates) is not None
+            ),
+            progress=tuple([progress for progress, _ in self.pages]),
         )
 
 

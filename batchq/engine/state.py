@@ -12,10 +12,13 @@ from batchq.engine.idempotency import IdempotencyFilter
 from batchq.engine.orphan_containers import OrphanContainers
 from batchq.engine.safe_mode import SafeMode
 from batchq.engine.sightings import Sightings
+from batchq.engine.staged_changes import ContainerEngineChanges
 from batchq.engine.unit_of_work import Committed
 from batchq.engine.use import UseSamples
 from batchq.ports.catalog import CatalogView
 from batchq.ports.jobs import JobStore
+
+UNCHANGED = ContainerEngineChanges()
 
 
 class EngineState:
@@ -95,10 +98,11 @@ class EngineState:
                 self.active[job.id] = job
             else:
                 self.active.pop(job.id, None)
-        self.counts.update((changed.before, changed.job) for changed in committed.transitions)
-        self.safe_mode.on_committed(committed)
-        self.engine_check.on_committed(committed)
-        self.sightings.on_committed(committed)
+        self.counts.update(committed.transitions)
+        if committed.unit.container_engine != UNCHANGED:
+            self.safe_mode.on_committed(committed)
+            self.engine_check.on_committed(committed)
+            self.sightings.on_committed(committed)
 
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:

@@ -5,7 +5,6 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import count as count_from
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,6 +29,7 @@ from batchq.domain.scheduling.dependencies import waits, waits_for
 from batchq.domain.scheduling.fairshare import Change, ShareKey
 from batchq.engine.history_entries import feed_entry, order_entries, status_entry
 from batchq.engine.staged_changes import (
+    MAX_DEPENDENTS,
     BudgetChanges,
     BulkStopChanges,
     ContainerEngineChanges,
@@ -72,14 +72,15 @@ class UnitOfWork:
         self.audit = AuditTrail(now)
         self.messages = MessageOutcomes()
         self.placement = PlacementRequests()
-        self.dependents = DependentsQueue()
+        self.dependents = DependentsQueue(limit=MAX_DEPENDENTS)
         self.bulk_stops = BulkStopChanges()
         self.budgets = BudgetChanges()
         self.groups = GroupChanges()
         self.container_engine = ContainerEngineChanges()
+        #: Each effect with the job as changed by the event; None for a container of an unknown job.
+        self.effects: list[tuple[do.Effect, Job | None]] = []
         #: The jobs inserted so far, by the idempotency keys of their submissions.
         self.submitted: dict[SubmissionKey, JobId] = {}
-        self._effects: list[tuple[do.Effect, Job | None]] = []
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
         self._loaded: dict[JobId, Job] = {}
@@ -120,9 +121,8 @@ class UnitOfWork:
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         """Insert a new job. `key`: the idempotency key of its submission, None without one."""
-        self._inserted[job.id] = self._current[job.id] = job
-        self._job_changes = None
-        self._index(job)
+        self._inserted[job.id] = job
+        self._store(job)
         self._new.append(job.id)
         self._record_transition(None, job)
         self.audit.record_job(job.id, job.spec.owner, job.status)
@@ -134,7 +134,11 @@ class UnitOfWork:
 
         Ignored if the job is not loaded.
         """
-        job = self.recount(job_id) if job_id in self._children_changed else self.apply_parent_order(job_id)
+        if job_id in self._children_changed:
+            self.recount(job_id)
+        job = self.get(job_id)
+        if job is not None and job.child is not None:
+            job = self.apply_parent_order(job_id)
         if job is not None:
             self._apply(job, step(job, event, self.now))
 
@@ -165,20 +169,19 @@ class UnitOfWork:
         after, effects = outcome
         self.update(job, after)
         for effect in effects:
-            self.add_effect(effect, after)
+            self.effects.append((effect, after))
         return after
 
     def update(self, before: Job, after: Job) -> None:
         """Replace a job by its changed version; does nothing if both are the same object."""
         if after is before:
             return
-        self._job_changes = None
-        self._index(after)
         (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
-        self._current[after.id] = after
-        for tag in newly_started(before, after):
-            name = stream_name(after.spec.definition.name, tag)
-            self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
+        self._store(after)
+        if before.attempt is not after.attempt:
+            for tag in newly_started(before, after):
+                name = stream_name(after.spec.definition.name, tag)
+                self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
         self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
@@ -192,18 +195,13 @@ class UnitOfWork:
         """Add a history entry that follows from the changes of several jobs."""
         self._history.append(entry)
 
-    @property
-    def effects(self) -> Sequence[tuple[do.Effect, Job | None]]:
-        """Each effect with the job as changed by the event; None for a container of an unknown job."""
-        return self._effects
-
     def add_effect(self, effect: do.Effect, job: Job | None = None) -> None:
         """Add an effect. `job`: None for a container of an unknown job."""
-        self._effects.append((effect, job))
+        self.effects.append((effect, job))
 
     def keep_effects(self, is_kept: Callable[[do.Effect], bool]) -> None:
         """Drop the other effects."""
-        self._effects = [(effect, job) for effect, job in self._effects if is_kept(effect)]
+        self.effects = [(effect, job) for effect, job in self.effects if is_kept(effect)]
 
     def active(self) -> dict[JobId, Job]:
         """The STARTING and RUNNING jobs as changed by this unit of work."""
@@ -223,8 +221,14 @@ class UnitOfWork:
         """The jobs changed by this unit of work that depend on one of `ids`."""
         return [dependent_id for job_id in ids for dependent_id in self._dependents.get(job_id, ())]
 
-    def _index(self, job: Job) -> None:
-        """Index a changed job by its dependencies, so that finding dependents does not scan all changed jobs."""
+    def _store(self, job: Job) -> None:
+        """Store the present version of an inserted or updated job.
+
+        It is indexed by its dependencies, so that finding dependents does not scan all changed jobs.
+        """
+        self._current[job.id] = job
+        self._job_changes = None
+        self.groups.has_members = self.groups.has_members or job.spec.group is not None
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
                 self._dependents.setdefault(on_id, {})[job.id] = None
@@ -232,7 +236,12 @@ class UnitOfWork:
     @property
     def must_propagate(self) -> bool:
         """Whether changes must still be propagated to dependents or parents, within the limit of the unit."""
-        return bool(self._children_changed or self._new or self._changed or self.dependents.has_work)
+        return bool(
+            self._children_changed
+            or self._new
+            or self._changed
+            or (self.dependents.entries and self.dependents.limit > 0)
+        )
 
     def take_new(self) -> list[JobId]:
         """The jobs inserted since the last call."""
@@ -261,24 +270,23 @@ class UnitOfWork:
 
     def changes(self, *, forget_before: datetime) -> Changes:
         """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones."""
-        return Changes(
+        changes = Changes(
             inserted=tuple(self._inserted.values()),
             updated=tuple(self._updated.values()),
             history=tuple(self._history),
-            submissions=tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()]),
             streams=tuple(self._streams),
             restoration=self.container_engine.restoration,
             engine_id=self.container_engine.engine_id,
             survey=self.container_engine.survey,
-            bulk_stops=tuple([(bulk_stop, message.selection) for bulk_stop, message in self.bulk_stops.begun]),
-            candidates=self.bulk_stops.candidates((self._inserted, self._updated)),
-            progress=tuple([progress for progress, _ in self.bulk_stops.pages]),
             spending=self.budgets.spending,
             budgets=tuple(self.budgets.budgets.items()),
             groups=tuple(self.groups.changed.values()),
             audit_records=tuple(self.audit.records),
-            delete_submissions_before=forget_before if self.submitted else None,
         )
+        if self.submitted:
+            submissions = tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()])
+            changes = replace(changes, submissions=submissions, delete_submissions_before=forget_before)
+        return self.bulk_stops.added_to(changes)
 
     def committed(self, first_number: int | None) -> Committed:
         """The saved unit of work. Call it after the commit and before any StagedState changes.
@@ -293,17 +301,17 @@ class UnitOfWork:
             jobs=(*self._inserted.values(), *updated),
             changes=self.job_changes(),
             transitions=self._transitions,
-            history=() if first_number is None else list(map(self._numbered, count_from(first_number), self._history)),
+            history=()
+            if first_number is None
+            else [
+                feed_entry(number, entry, self._current[entry.job_id].spec)
+                for number, entry in enumerate(self._history, first_number)
+            ],
         )
-
-    def _numbered(self, number: int, entry: HistoryEntry) -> FeedEntry:
-        job = self.get(entry.job_id)
-        assert job is not None, f"{entry.job_id} has a history entry and is not loaded"
-        return feed_entry(number, entry, job.spec)
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         self._history.append(status_entry(before, after, self.now))
-        self._transitions.append(StatusChanged(before=before.status if before else None, job=after))
+        self._transitions.append(StatusChanged(before.status if before else None, after))
         if after.status in FINISHED:
             self._changed.append(after.id)
         if after.child is not None:

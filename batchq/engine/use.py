@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.enums import AttemptContainerState
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.ids import JobId, Tag
 from batchq.domain.job import AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import with_containers
@@ -101,7 +101,7 @@ class UseSampler:
     def on_saved(self, job: Job) -> None:
         """Follow the containers of a job that was loaded or saved."""
         known = self._tags.pop(job.id, ())
-        if job.attempt is None and not known:
+        if job.status is not Status.RUNNING and not known:
             return
         running = running_containers(job)
         for tag in known:

@@ -197,7 +197,7 @@ class ChildRun(NamedTuple):
     end: int
 
 
-class StatusChanged(Struct, frozen=True, kw_only=True):
+class StatusChanged(NamedTuple):
     """A saved change of a job's status."""
 
     #: None for a new job.

@@ -39,7 +39,8 @@ class InlineDefinitions:
         The name is derived from the content and the user. A revision that another user has registered is not used, also
         with equal content: the job would have the rights of that user only.
         """
-        base = work.with_specs(_without_commands)
+        # The command, the variables and the files are those of the job.
+        base = work.with_specs(lambda _, container: replace(container.spec, command=(), environment=(), files=()))
         content = (caller.user, caller.account, msgspec.to_builtins(base))
         digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:_HASH_LENGTH]
         try:
@@ -70,11 +71,6 @@ def _is_plain(found: JobDefinition) -> bool:
     """Whether jobs would take nothing but nodes from the definition."""
     others = (found.timeout, found.scheduling_priority, *found.needs, *found.parameters)
     return not any(others) and not found.propagate_tags and found.retry == RetryStrategy()
-
-
-def _without_commands(spec: ContainerSpec) -> ContainerSpec:
-    """The part of a container that its definition has."""
-    return replace(spec, command=(), environment=(), files=())
 
 
 def _document(base: Nodes) -> Mapping[str, object]:

@@ -121,7 +121,9 @@ class SubmissionService:
     def _queue(self, request: JobRequest, caller: Caller) -> JobQueue:
         """The queue. Raises the errors of `submit` that do not depend on the job definition."""
         self._disk_guard.check()
-        check_client_document(request.client_document)
+        document = request.client_document
+        if document is not None and len(document.encode()) > MAX_CLIENT_DOCUMENT:
+            raise Invalid(f"The description of the job must be at most {MAX_CLIENT_DOCUMENT} bytes of JSON.")
         queue = self._catalog.queues_of(caller).get(request.queue)
         if queue is None:
             raise NotFound(f"JobQueue {request.queue} not found.")
@@ -136,13 +138,15 @@ class SubmissionService:
         spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
         await check_expressions(spec.metric_rules)
         container_policy.require_allowed_containers(spec.nodes, caller)
-        origins = first_job_ids(request)
+        # The jobs that the request repeats or copies, by the tag that names each.
+        origins = {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
-        authors = authors_of(request, definition, first_jobs, owner=caller.owner)
+        authors = authors_of(definition, origins, first_jobs, owner=caller.owner)
         repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
         group = spec.group if repeated is None else repeated.spec.group or spec.group
         spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF), group=group)
-        container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(spec.authors))
+        if authors:
+            container_policy.require_allowed_authors(spec.nodes, self._engine.accounts.author_policies(authors))
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
             await self._checkpoint_guard.check()
@@ -191,20 +195,15 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
     )
 
 
-def first_job_ids(request: JobRequest) -> Mapping[str, JobId]:
-    """The jobs that the request repeats or copies, by the tag that names each."""
-    return {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
-
-
 def authors_of(
-    request: JobRequest, definition: JobDefinition, first_jobs: Mapping[JobId, Job], *, owner: Owner
+    definition: JobDefinition, origins: Mapping[str, JobId], first_jobs: Mapping[JobId, Job], *, owner: Owner
 ) -> tuple[Owner, ...]:
-    """The authors of the new job. `first_jobs`: those of `first_job_ids` that are visible to its owner.
+    """The authors of the new job. Raises Invalid if one is missing.
 
-    Raises Invalid if one is missing.
+    `origins`: the jobs that it repeats or copies. `first_jobs`: those of them that are visible to its owner.
     """
     authors = [definition.author]
-    for tag, job_id in first_job_ids(request).items():
+    for tag, job_id in origins.items():
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
@@ -214,7 +213,8 @@ def authors_of(
 def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:
     """The rules of the request and of its tags. Raises Invalid; the regular expressions are not checked."""
     rules = (*request.metric_rules, *metric_rules(request.tags))
-    check_rules(list(rules))
+    if rules:
+        check_rules(rules)
     return rules
 
 
@@ -226,12 +226,6 @@ async def check_expressions(rules: Sequence[MetricRule]) -> None:
     for rule in rules:
         patterns([rule])
         await asyncio.sleep(0)  # noqa: TID251 - yields the event loop, does not wait
-
-
-def check_client_document(document: str | None) -> None:
-    """Raises Invalid for a document that is too large to be stored with each job."""
-    if document is not None and len(document.encode()) > MAX_CLIENT_DOCUMENT:
-        raise Invalid(f"The description of the job must be at most {MAX_CLIENT_DOCUMENT} bytes of JSON.")
 
 
 def check_share(queue: JobQueue, spec: JobSpec) -> None:

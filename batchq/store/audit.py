@@ -1,7 +1,7 @@
 """The audit log in SQL. Each function runs inside one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
@@ -27,7 +27,7 @@ Values = list[str | int]
 
 
 def insert_records(connection: Connection, records: Sequence[AuditRecord]) -> None:
-    execute_each(connection, SQL["insert_record"], [_row(audit_record) for audit_record in records])
+    execute_each(connection, SQL["insert_record"], map(_row, records))
 
 
 def insert_with(connection: Connection, record: AuditRecord, work: Callable[[Connection], T]) -> T:
@@ -91,8 +91,10 @@ def _parts(query: AuditQuery) -> Iterator[AuditQuery]:
 
 
 def _row(record: AuditRecord, journal_entry: str | None = None) -> Row:
-    texts = dict(zip(TEXTS, map(rows.text, _texts(record)), strict=True))
-    return {"at": microseconds(record.at), "journal_entry": journal_entry, **texts}
+    texts: Iterable[str] = _texts(record)
+    if not "".join(texts).isascii():
+        texts = map(rows.text, texts)
+    return {"at": microseconds(record.at), "journal_entry": journal_entry, **dict(zip(TEXTS, texts, strict=True))}
 
 
 def _stored_audit(number: int, at: int, user: str, account: str, *texts: str) -> StoredAudit:

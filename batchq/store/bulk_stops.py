@@ -18,7 +18,7 @@ from batchq.domain.intervals import merged
 from batchq.domain.job_selection import UNFINISHED, JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
-from batchq.store import job_reads, job_writes, rows
+from batchq.store import job_reads, rows
 from batchq.store.lists import LISTED, Values
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.search_conditions import T, conditions
@@ -72,17 +72,11 @@ CHILDREN = """CASE WHEN jobs.array_size > 0 THEN jobs.array_size - coalesce((
 STOP_ORDERS = f"CASE WHEN jobs.status IN ('STARTING', 'RUNNING') OR {HAS_CHILDREN} THEN {_member('stop_orders')} END"
 
 
-def commit_with_bulk_stops(connection: Connection, changes: Changes) -> int | None:
-    """Save a unit of work. Targets of new bulk stops are selected last, so that the filter sees all changes.
-
-    Returns the number of its first history entry; None without one.
-    """
-    first_number = job_writes.commit_changes(connection, changes)
-    for progress in changes.progress:
-        _delete_stopped(connection, progress)
+def insert_bulk_stops(connection: Connection, changes: Changes) -> None:
+    """Insert the bulk stops that a unit of work begins, with their targets."""
+    candidates = dict(changes.candidates)
     for bulk_stop, selection in changes.bulk_stops:
-        _insert_bulk_stop(connection, bulk_stop, selection, dict(changes.candidates).get(bulk_stop.number))
-    return first_number
+        _insert_bulk_stop(connection, bulk_stop, selection, candidates.get(bulk_stop.number))
 
 
 def _insert_bulk_stop(
@@ -99,13 +93,14 @@ def _insert_bulk_stop(
     connection.execute(statement, [bulk_stop.number, *parameters])
 
 
-def _delete_stopped(connection: Connection, progress: Progress) -> None:
+def delete_stopped(connection: Connection, progress: Iterable[Progress]) -> None:
     """Delete the targets that are stopped. A complete bulk stop is deleted, because its number may be used again."""
-    parameters = {"bulk_stop": progress.bulk_stop, "sequence": progress.sequence, "node": _stored_part(progress.part)}
-    if progress.complete:
-        parameters |= ALL_TARGETS
-        connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": progress.bulk_stop})
-    connection.execute(SQL["delete_targets"], parameters)
+    for page in progress:
+        parameters = {"bulk_stop": page.bulk_stop, "sequence": page.sequence, "node": _stored_part(page.part)}
+        if page.complete:
+            parameters |= ALL_TARGETS
+            connection.execute(SQL["delete_bulk_stop"], {"bulk_stop": page.bulk_stop})
+        connection.execute(SQL["delete_targets"], parameters)
 
 
 def unfinished(connection: Connection) -> tuple[BulkStop, ...]:

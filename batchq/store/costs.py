@@ -40,11 +40,13 @@ _VISIBLE = "owner = :user OR account IN (SELECT value FROM json_each(:accounts))
 Connection = sqlite3.Connection
 
 
-def write_spending(
-    connection: Connection, spending: Sequence[Spending], budgets: Sequence[tuple[BudgetKey, Budget | None]]
-) -> None:
-    """Add the spending to that of the same days, and store or delete budgets."""
-    execute_each(connection, SQL["add_spending"], [_spending_row(each) for each in spending])
+def add_spending(connection: Connection, spending: Sequence[Spending]) -> None:
+    """Add the spending to that of the same days."""
+    execute_each(connection, SQL["add_spending"], map(_spending_row, spending))
+
+
+def write_budgets(connection: Connection, budgets: Sequence[tuple[BudgetKey, Budget | None]]) -> None:
+    """Store or delete budgets."""
     for key, budget in budgets:
         row = {"scope": key.scope.value, "name": rows.text(key.name)}
         if budget is None:

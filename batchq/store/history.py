@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.ports.history import FeedEnds, FeedEntry, FeedFilter, FeedPage, HistoryEntry
@@ -25,17 +26,18 @@ def insert_entries(
 
     The numbers of the others follow. `sequences`: the `Job.sequence` of jobs that the caller knows.
     """
-    if not entries:
-        return None
-    known = {**_sequences(connection, {entry.job_id for entry in entries} - sequences.keys()), **sequences}
-    saved = [entry for entry in entries if entry.job_id in known]
+    if other_jobs := set(map(attrgetter("job_id"), entries)) - sequences.keys():
+        sequences = {**_sequences(connection, other_jobs), **sequences}
+        entries = [entry for entry in entries if entry.job_id in sequences]
+        if not entries:
+            return None
     first = feed_ends(connection).last + 1
     new: list[Row] = [
-        {"number": number, "sequence": known[entry.job_id], "value": rows.moment_value(entry)}
-        for number, entry in enumerate(saved, first)
+        {"number": number, "sequence": sequences[entry.job_id], "value": rows.moment_value(entry)}
+        for number, entry in enumerate(entries, first)
     ]
     execute_each(connection, SQL["insert"], new)
-    return first if saved else None
+    return first
 
 
 def of_job(connection: Connection, job_id: JobId) -> tuple[HistoryEntry, ...]:
@@ -85,8 +87,6 @@ def skip_numbers(connection: Connection) -> None:
 
 def _sequences(connection: Connection, ids: Iterable[JobId]) -> Mapping[JobId, int]:
     stored = {rows.text(job_id): job_id for job_id in ids}
-    if not stored:
-        return {}
     found = connection.execute(SQL["sequences_of_jobs"], {"ids": json.dumps(list(stored))})
     return {stored[job_id]: sequence for job_id, sequence in found}
 

@@ -40,7 +40,7 @@ from batchq.ports.jobs import Restoration, SurveyRecord
 from batchq.ports.logs import LogStream
 from batchq.store.statements import Row
 
-HELD = 2  # the column `passed_over` of a held job
+HELD = 2  # the column `passed_over` of a held job; 1 for an unschedulable one, else 0
 
 JobRow = tuple[int, str, int, str, str, str]
 CandidateRow = tuple[str, int, int, int, int, str | None, str | None, str | None, int | None, str | None, int, str]
@@ -120,20 +120,12 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "id": text(job.id),
         "version": job.version,
         "status": str(job.status),
-        "passed_over": passed_over(job),
+        # Keeps placement from a queued job.
+        "passed_over": HELD if job.held else int(job.unschedulable),
         "has_array_work": int(at_work(job)),
-        "state": _state(job, version),
+        # Without `spec`: an UNSET member is not encoded.
+        "state": as_json(replace(job, spec=UNSET, version=version)),
     }
-
-
-def passed_over(job: Job) -> int:
-    """The column that keeps placement from a queued job: 2 for a held job, 1 for an unschedulable one, else 0."""
-    return HELD if job.held else int(job.unschedulable)
-
-
-def _state(job: Job, version: int) -> str:
-    """The job as JSON with this version, without `spec`: an UNSET member is not encoded."""
-    return as_json(replace(job, spec=UNSET, version=version))
 
 
 def job(state: str, spec_json: str) -> Job:

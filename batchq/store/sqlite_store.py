@@ -22,6 +22,7 @@ from batchq.store import (
     integrity,
     job_reads,
     job_search,
+    job_writes,
     lists,
     quarantine,
     retention,
@@ -56,17 +57,21 @@ def _search(function: Transaction[P, T]) -> Method[P, T]:
     return _method(function, lambda database: database.search)
 
 
-def _write(function: Transaction[P, T]) -> Method[P, T]:
-    """A durable write."""
-    return _method(function, lambda database: database.write)
-
-
 def _method(function: Transaction[P, T], runs: Callable[[Database], RunsTransaction]) -> Method[P, T]:
     async def method(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
         database = self._database
         return await with_repair(
             runs(database), lambda connection: function(connection, *args, **kwargs), write=database.write
         )
+
+    return method
+
+
+def _write(function: Transaction[P, T]) -> Method[P, T]:
+    """A durable write. It decodes no jobs, so it finds none to be quarantined."""
+
+    async def method(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._database.write(lambda connection: function(connection, *args, **kwargs))
 
     return method
 
@@ -117,7 +122,7 @@ class SqliteStore:
 
     # ---------------------------------------------------------------------------------------------------------- jobs
 
-    commit = _write(stop_rows.commit_with_bulk_stops)
+    commit = _write(job_writes.commit_changes)
     jobs = _read(job_reads.find_jobs)
     reruns = _browse(job_reads.reruns)
     groups = _read(group_rows.find_groups)

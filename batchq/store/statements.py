@@ -8,7 +8,7 @@ import logging
 import pkgutil
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from importlib.resources import files
@@ -56,16 +56,14 @@ def load_statements(file: str) -> Mapping[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def execute_each(connection: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
+def execute_each(connection: sqlite3.Connection, statement: str, rows: Iterable[Row]) -> int:
     """Execute the statement for each row. Returns the number of changed rows.
 
     Named parameters are converted to positional ones: sqlite3 takes as long to look up the names for each row as to
     write the row.
     """
-    if not rows:  # a unit of work writes nothing to most tables
-        return 0
     positional, values_of = _positional(statement)
-    return connection.executemany(positional, [values_of(row) for row in rows]).rowcount
+    return connection.executemany(positional, map(values_of, rows)).rowcount
 
 
 @cache

@@ -252,6 +252,8 @@ class SimulatedEngine:
 
     def write_checkpoints(self) -> list[PlannedCheckpoint]:
         """Write the checkpoints that are due, with the times at which they were due; return those that were written."""
+        if not self.planned_checkpoints:
+            return []
         now = self._now()
         due = [checkpoint for checkpoint in self.planned_checkpoints if checkpoint.at <= now]
         self.planned_checkpoints = [checkpoint for checkpoint in self.planned_checkpoints if checkpoint.at > now]

@@ -27,7 +27,7 @@ from batchq.domain.cost import (
 from batchq.domain.enums import AttemptContainerState, BudgetLimit, BudgetPeriod, Status, StopKind
 from batchq.domain.job import AttemptContainer
 from batchq.domain.prices import prices_of
-from batchq.domain.training import MetricValue, TrainingPlan, metric_rules, training_plan
+from batchq.domain.training import MetricValue, TrainingPlan, check_rules, metric_rules, training_plan
 from batchq.errors import Invalid
 from tests.support.builders import NOON, attempt, job, resources
 from tests.support.examples import examples
@@ -229,6 +229,10 @@ def test_invalid_prices_are_refused(table, why):
         prices_of(table)
 
 
+def checked_rules(tags):
+    check_rules(metric_rules(tags))
+
+
 @pytest.mark.parametrize(
     ("parse", "tags", "why"),
     [
@@ -236,8 +240,8 @@ def test_invalid_prices_are_refused(table, why):
             (training_plan, [("batchq:total-epochs", text)], "total-epochs")
             for text in ("0", "-1", "1.5", "x", "", "9" * 30, f"{1:020}9")
         ),
-        (metric_rules, [("batchq:metric:", "(x)")], "name of a metric"),
-        (metric_rules, [(f"batchq:metric:m{index}", "(x)") for index in range(41)], "at most 40"),
+        (checked_rules, [("batchq:metric:", "(x)")], "name of a metric"),
+        (checked_rules, [(f"batchq:metric:m{index}", "(x)") for index in range(41)], "at most 40"),
     ],
 )
 def test_invalid_tags_of_training_jobs_are_refused(parse, tags, why):

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import GroupTerms
-from batchq.domain.groups import MemberChange, group_after, new_group
+from batchq.domain.groups import group_after, new_group
 from batchq.domain.ids import GroupId
 from batchq.domain.job import ArrayState, AttemptContainer
+from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.status_counts import counts_after
 from batchq.domain.use import Use
 from tests.support.builders import NOON, attempt, job, stop
@@ -26,7 +27,7 @@ def member(number, status, **members):
 
 def group(*jobs):
     first = new_group(jobs[0])
-    return group_after(first, [MemberChange(before=None, after=other_job) for other_job in jobs], NOON)
+    return group_after(first, [Change(None, other_job) for other_job in jobs], NOON)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(Status)), max_size=60))
@@ -60,7 +61,7 @@ def test_a_group_ends_only_with_as_many_jobs_as_declared(status):
 def test_a_group_that_gets_another_job_continues():
     ended = group(*(member(number, Status.SUCCEEDED) for number in (1, 2, 3)))
 
-    again = group_after(ended, [MemberChange(before=None, after=member(4, Status.SUBMITTED))], NOON)
+    again = group_after(ended, [Change(None, member(4, Status.SUBMITTED))], NOON)
 
     assert again.ended_at is None
     assert again.size == 4
@@ -68,9 +69,8 @@ def test_a_group_that_gets_another_job_continues():
 
 def test_a_replaced_job_does_not_count():
     failed = member(1, Status.FAILED)
-    changes = [MemberChange(before=None, after=member(2, Status.SUBMITTED)), MemberChange(before=failed, after=None)]
 
-    after = group_after(group(failed), changes, NOON)
+    after = group_after(group(failed), [Change(None, member(2, Status.SUBMITTED))], NOON, replaced=[failed])
 
     assert (after.failed, after.submitted, after.waiting) == (0, 1, 1)
 
@@ -79,10 +79,7 @@ def test_an_array_counts_as_its_children():
     array = job(number=1, status=Status.PENDING, array_size=5, group=replace(TERMS, size=None))
     spawning = replace(array, array_state=ArrayState(spawned=2))
     children = [member(number, Status.RUNNABLE) for number in (2, 3)]
-    changes = [
-        MemberChange(before=array, after=spawning),
-        *(MemberChange(before=None, after=child) for child in children),
-    ]
+    changes = [Change(array, spawning), *(Change(None, child) for child in children)]
 
     found = group_after(group(array), changes, NOON)
 
@@ -116,8 +113,7 @@ def test_a_group_without_a_measured_job_has_no_peak():
 
 def test_a_replaced_job_does_not_count_for_the_cpu_time_of_its_group():
     first, second = used(1, cpu_seconds=2.5, peak_memory=30), used(2, cpu_seconds=1.0, peak_memory=20)
-    replaced = [MemberChange(before=None, after=second), MemberChange(before=first, after=None)]
 
-    found = group_after(group(first), replaced, NOON)
+    found = group_after(group(first), [Change(None, second)], NOON, replaced=[first])
 
     assert (found.measured, found.cpu_seconds, found.peak_memory) == (1, 1.0, 30)

@@ -52,7 +52,7 @@ async def test_the_orders_of_children_are_reserved_when_the_array_is_submitted()
 async def test_an_order_interrupted_by_a_crash_is_completed():
     harness = await harness_with()
     await harness.process(submit(ONE, array_size=9))
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
     await harness.process(request(ONE, TERMINATE))
     await harness.process(ContinueWork())
@@ -60,7 +60,7 @@ async def test_an_order_interrupted_by_a_crash_is_completed():
 
     await harness.loop.load()
     await harness.process(SURVEYED)
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
 
     assert started(harness) == []
@@ -71,13 +71,13 @@ async def test_a_failure_in_a_sequential_array_ends_the_remaining_children_in_th
     harness = await harness_with()
     sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
     await harness.process(submit(ONE, array_size=9, depends_on=[sequential]), SURVEYED)
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
     assert started(harness) == [child_id(ONE, 0)]
 
     await harness.process(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
     assert (await parent_of(harness)).array_state.failed_index == 0
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
 
     assert await statuses(harness, 9) == [Status.FAILED] * 9
@@ -156,7 +156,7 @@ async def sequential_of(size):
 
 
 async def at_rest(harness):
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
 
 
@@ -194,7 +194,7 @@ async def test_an_earlier_child_starts_although_a_later_one_was_cancelled():
 
     await harness.process(SURVEYED, child_event(1, on.CancelRequested(reason="not this one")))
 
-    assert harness.loop.arrays.busy
+    assert harness.loop.arrays.unfinished
     assert [effect.tag.job_id for effect in harness.effects] == [child_id(ONE, 0)]
 
 

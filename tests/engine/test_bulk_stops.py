@@ -65,7 +65,7 @@ async def test_a_bulk_stop_stops_a_bounded_number_of_jobs_in_each_later_unit_of_
     ids = [other_job.id for other_job in jobs[::-1]]
     assert places(reports) == [ids[:3], ids[3:], None]
     assert [await harness.status(other_job) for other_job in jobs] == [Status.FAILED] * 5
-    assert not harness.loop._bulk_stops.busy
+    assert not harness.loop._bulk_stops.in_progress
 
 
 async def test_a_bulk_stop_of_exactly_one_batch_completes_in_the_next_unit_of_work():

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain.enums import Status
-from batchq.engine import staged_changes
+from batchq.engine import unit_of_work
 from batchq.engine.mailbox import ContinueWork
 from batchq.engine.propagation import propagate
 from tests.domain.lives import cancel, exited, pending, runnable, running, submitted
@@ -83,7 +83,7 @@ async def test_a_dependent_cancelled_in_this_unit_of_work_stays_cancelled():
 
 @pytest.fixture(autouse=True)
 def few_dependents(monkeypatch):
-    monkeypatch.setattr(staged_changes, "MAX_DEPENDENTS", 20)
+    monkeypatch.setattr(unit_of_work, "MAX_DEPENDENTS", 20)
 
 
 def failed_in(store):

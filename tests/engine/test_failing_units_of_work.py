@@ -189,9 +189,9 @@ async def memory_equals_the_store(harness):
     if loop._must_load:
         return
     assert loop.state.active == {job.id: job for job in await store.active()}
-    assert loop.arrays._unfinished == {job.id: job for job in await store.arrays_with_work()}
+    assert loop.arrays.unfinished == {job.id: job for job in await store.arrays_with_work()}
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
-    assert loop._bulk_stops._in_progress == {stop.number: stop for stop in await store.bulk_stops()}
+    assert loop._bulk_stops.in_progress == {stop.number: stop for stop in await store.bulk_stops()}
     assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
     assert loop.scheduler._share_usage.used_up == await store.used_up()
     marks = loop.scheduler._blocked_jobs.marks.values()

@@ -37,7 +37,7 @@ async def array_of(size, *messages, **fields):
 
 
 async def at_rest(harness):
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
 
 

@@ -11,7 +11,6 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.job import ConsumableRequirement, Dependency
 from batchq.engine.mailbox import CatalogChanged, SearchQueues
 from batchq.engine.scheduling import placement_pass
-from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import QueueSearchPosition, next_searches
 from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit
@@ -24,22 +23,22 @@ FULL = 4000
 FOR_VCPUS = status_reasons.no_room("vCPUs of compute environment local")
 
 
-class RecordingQueueCache(QueueCache):
-    """Records the queues whose waiting jobs were read."""
+def record_reads(cache):
+    """Record the queues whose waiting jobs are read."""
+    read, cache.queues_read = cache.runnable, []
 
-    def __init__(self, store):
-        super().__init__(store)
-        self.queues_read = []
+    async def runnable(queue, *arguments, **options):
+        cache.queues_read.append(queue)
+        return await read(queue, *arguments, **options)
 
-    async def runnable(self, queue, *arguments, **options):
-        self.queues_read.append(queue)
-        return await super().runnable(queue, *arguments, **options)
+    cache.runnable = runnable
 
 
 async def surveyed_harness(*jobs, catalog=None):
     """A harness over these jobs after its first unit of work. Its `queue_cache` records the queues read since."""
     harness = await harness_with(*jobs, catalog=catalog)
-    harness.queue_cache = harness.loop.scheduler.queue_cache = RecordingQueueCache(harness.store)
+    harness.queue_cache = harness.loop.scheduler.queue_cache
+    record_reads(harness.queue_cache)
     await harness.process(SURVEYED)
     harness.queue_cache.queues_read.clear()
     return harness

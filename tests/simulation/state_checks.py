@@ -41,7 +41,7 @@ class StateChecks(Checks):
         self._check_equal("whose end is known", {job.id for job in held.timed()}, _timed(under_way.values()))
         self._check_equal("what is needed", set(held.needed), _needed(under_way.values()))
         self._check_equal("how many wait", +scheduler.queued_jobs.queued, _waiting(self.jobs.values()))
-        self._check_equal("the arrays at work", set(loop.arrays._unfinished), _at_work(self.jobs.values()))
+        self._check_equal("the arrays at work", set(loop.arrays.unfinished), _at_work(self.jobs.values()))
         for_others = sum(len(waits_for(job)) for job in self.jobs.values() if waits(job))
         self._check_equal("how many wait for others", scheduler.queued_jobs.pending_dependencies, for_others)
         unfinished = Counter(group_of(job, job.status) for job in self.jobs.values() if job.status not in FINISHED)

@@ -13,7 +13,7 @@ from batchq.errors import StoreFailed
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.jobs import Changes
-from batchq.store import bulk_stops, catalog, clock_shift, job_reads
+from batchq.store import catalog, clock_shift, job_reads, job_writes
 from batchq.store.sqlite_store import SqliteStore
 from batchq.store.statements import Begin, run_transaction
 from tests.simulation.choices import Choices, TransactionFault
@@ -87,7 +87,7 @@ class ObservedStore(SqliteStore):
     async def commit(self, changes: Changes) -> int | None:
         self.before_commit()
         first_number = await self._database.write(
-            lambda value: bulk_stops.commit_with_bulk_stops(value, changes),
+            lambda value: job_writes.commit_changes(value, changes),
             then=lambda: self._invariants.committed(changes),
             changes=changes,
         )

@@ -161,8 +161,10 @@ def _against_author(work: Nodes, author: Owner, policy: ContainerPolicy) -> Iter
 
 
 def _never(spec: ContainerSpec) -> Iterator[str]:
-    paths = (mount.host_path for mount in spec.mounts if mount.host_path is not None)
-    for path in (path for path in paths if not is_engine_socket(path)):
+    for mount in spec.mounts:
+        path = mount.host_path
+        if path is None or is_engine_socket(path):
+            continue
         for never in (*ENGINES, *KERNEL, LINKED):
             if below(path, [never]) or (never != LINKED and below(never, [path])):
                 yield f"Host path {path!r} is, holds or lies in {never}, which no job may mount."
@@ -198,7 +200,7 @@ def _too_large(work: Nodes, allowance: ContainerPolicy) -> Iterator[str]:
 
 def containers_of(work: Nodes) -> Iterator[ContainerSpec]:
     """The containers of a job, one for each kind of node."""
-    return (container.spec for task in work.tasks for container in task.containers)
+    return (container.spec for part in work.ranges for container in part.task.containers)
 
 
 def _swap(work: Nodes) -> int:

@@ -282,8 +282,10 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
         known = (*before.stop_orders, *[None] * (len(after.stop_orders) - len(before.stop_orders)))
         for old, new in zip(known, after.stop_orders, strict=True):
             found += _steps(old, new, taken_over=before.stop)
-    attempt = after.latest_attempt
-    if before.attempt is not None and attempt is not None and attempt.containers is not before.attempt.containers:
+    if before.attempt is not None and after.attempt is not before.attempt:
+        attempt = after.latest_attempt
+        if attempt is None or attempt.containers is before.attempt.containers:
+            return tuple(found)
         for node, name in _stopped_alone(after, attempt):
             order = of_part(attempt, node, name)
             found += () if order is None else _steps(of_part(before.attempt, node, name), order, node, name)

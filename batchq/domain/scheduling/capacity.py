@@ -132,8 +132,8 @@ class Cluster(Struct, frozen=True, kw_only=True):
         """The capacity in every dimension but consumable resources: there may be thousands that no job needs."""
         unknown = UNLIMITED if self.machines.is_partly_unknown else 0
         return {
-            MEMORY: unknown or self.host.memory_mib,
-            GPUS: unknown or self.host.gpus,
+            MEMORY: unknown or self.machines.total.memory_mib,
+            GPUS: unknown or self.machines.total.gpus,
             **{vcpus(name): environment.max_millicpus for name, environment in self.environments.items()},
             **{vcpus_of(name): most for name, most in self.quotas.millicpus.items()},
         }

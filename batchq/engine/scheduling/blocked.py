@@ -55,7 +55,7 @@ class BlockedJobs:
         self._staged = self.marks
 
     def on_committed(self, committed: Committed) -> None:
-        self.marks = valid_marks(self._staged, committed.unit)
+        self.marks = valid_marks(self._staged, committed.unit) if self._staged else self._staged
 
     async def mark(
         self,
@@ -68,6 +68,8 @@ class BlockedJobs:
 
         Returns the new marks, staged until the commit.
         """
+        if not heads and not self.marks:
+            return self.marks
         changed = {
             slot: head for slot, head in heads.items() if not self._is_written(slot, head, promises.get(head.job_id))
         }
@@ -208,11 +210,13 @@ class TimeLimits:
 
     def on_committed(self, committed: Committed) -> None:
         """Update the due times. The blocked heads must have been updated before."""
-        marks, jobs = self._heads.marks, committed.jobs
+        marks = self._heads.marks
+        unschedulable = [job for job in committed.jobs if job.unschedulable]
+        if marks is self._marks and self._scan is None and self._staged is None and not unschedulable:
+            return
         before, self._scan = self.due, self._staged
         if marks is not self._marks:
             self._marks, self._heads_due = marks, self._first_of(marks)
-        unschedulable = [job for job in jobs if job.unschedulable]
         if unschedulable:
             self._scan = self._staged = _with_due(self._scan, _earliest(map(self._due_of, unschedulable)))
         if self.due != before or (self._scan is not None and self._scan.after >= 0):

@@ -197,7 +197,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         for cursor in cursors:
             cursor.next = await anext(cursor.jobs, None)
         while not self.must_end and (ready := [cursor for cursor in cursors if cursor.next is not None]):
-            cursor = min(ready, key=_next_sequence)
+            cursor = min(ready, key=attrgetter("next.sequence"))
             cursor.next = await anext(cursor.jobs, None) if self._try_next(cursor) else None
         return {cursor.queue.name: cursor.head for cursor in cursors if cursor.head is not None}
 
@@ -243,7 +243,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     def _try_searched(self, cursor: QueueCursor, job: Candidate) -> None:
         """Try a job that a search read. It does not become a head: another job precedes it."""
         cursor.read += 1
-        if job.job_id in self.tried or not (self.waiting.is_unchanged(job) and self.waiting.may_start(job)):
+        if job.job_id in self.tried or not (self.waiting.is_unchanged(job) and not self.waiting.skip.has(job)):
             return
         account = self.capacity.at_limit(job, cursor.queue.environments)
         if account is not None:
@@ -373,8 +373,3 @@ def _is_runnable(unit: UnitOfWork, job_id: JobId) -> bool:
 
 def _head(job: Candidate, reason: str) -> Head:
     return Head(job_id=job.job_id, sequence=job.sequence, reason=reason)
-
-
-def _next_sequence(cursor: QueueCursor) -> int:
-    assert cursor.next is not None, f"{cursor.queue.name} has no next job"
-    return cursor.next.sequence

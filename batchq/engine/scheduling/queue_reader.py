@@ -154,7 +154,7 @@ class WaitingJobs:
     def _merge(
         self, stored: "_Pages[Key]", changed: list[Candidate], rank: Callable[[Candidate], Key]
     ) -> AsyncIterator[Candidate]:
-        eligible = sorted((item for item in changed if self.may_start(item)), key=rank, reverse=True)
+        eligible = sorted([item for item in changed if not self.skip.has(item)], key=rank, reverse=True)
         return _MergedJobs(self, stored, eligible, rank)
 
     @cached_property
@@ -168,9 +168,6 @@ class WaitingJobs:
     def is_unchanged(self, other: Candidate) -> bool:
         """Whether a stored job is unchanged by this unit of work and its account is not passed over."""
         return not self._unit.touched(other.job_id) and not self._closed.has(other.account)
-
-    def may_start(self, candidate: Candidate) -> bool:
-        return not self.skip.has(candidate)
 
     def skipped_to(self, sequence: int) -> int:
         """The last of the skipped or changed sequences from `sequence` on; `sequence` itself if there is none."""
@@ -236,7 +233,7 @@ class _MergedJobs(Generic[Key]):
             if job is None:
                 raise StopAsyncIteration
             if self._waiting.is_unchanged(job):
-                if self._waiting.may_start(job):
+                if not self._waiting.skip.has(job):
                     return job
                 self.skipped += 1
         self._waiting.gave_up = True

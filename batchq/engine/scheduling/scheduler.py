@@ -27,7 +27,7 @@ from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promi
 from batchq.engine.scheduling.placement_pass import NOTHING_QUEUED, PassResult, new_pass, recheck_unschedulable
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Exclusions, Searches, WaitingJobs, next_searches
-from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals
+from batchq.engine.scheduling.totals import NOTHING_CHANGED, QueuePositions, RecentStarts, ShareUsageTotals
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot
@@ -144,6 +144,9 @@ class Scheduler:
         self.time_limits = TimeLimits(
             store=store, catalog=catalog, heads=self._blocked_jobs, clock=clock, request_unit=request_unit
         )
+        queues = (self._share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
+        #: The staged states in the order in which they are updated: time limits read the blocked heads.
+        self.staged: tuple[StagedState, ...] = (self, *queues, self._blocked_jobs, self.time_limits)
 
     async def load(self, active: Iterable[Job]) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
@@ -254,13 +257,10 @@ class Scheduler:
 
     def with_usage(self, unit: UnitOfWork, changes: Changes) -> Changes:
         """The changes of the unit of work with the usage of shares and of consumable resources added."""
-        return self._share_usage.stage(unit.job_changes(), unit.now).added_to(changes)
-
-    @property
-    def staged(self) -> tuple[StagedState, ...]:
-        """The staged states in the order in which they are updated: time limits read the blocked heads."""
-        queues = (self._share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
-        return self, *queues, self._blocked_jobs, self.time_limits
+        staged = self._share_usage.stage(unit.job_changes(), unit.now)
+        if staged is NOTHING_CHANGED:
+            return changes
+        return replace(changes, shares=tuple(staged.shares.items()), used_up=tuple(staged.used_up.items()))
 
     def on_committed(self, committed: Committed) -> None:
         self._resource_usage.update(committed.jobs)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.enums import Status
@@ -20,7 +19,7 @@ from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accru
 from batchq.domain.scheduling.resources import newly_consumed
 from batchq.engine.unit_of_work import Committed
 from batchq.ports.catalog import CatalogView
-from batchq.ports.jobs import Changes, JobStore
+from batchq.ports.jobs import JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
 STARTS_INTERVAL = timedelta(minutes=5)
@@ -67,11 +66,6 @@ class UsageChanges(Struct, frozen=True, kw_only=True):
 
     shares: Mapping[ShareKey, ShareUse]
     used_up: Mapping[ConsumableName, int]
-
-    def added_to(self, changes: Changes) -> Changes:
-        if not self.shares and not self.used_up:
-            return changes
-        return replace(changes, shares=tuple(self.shares.items()), used_up=tuple(self.used_up.items()))
 
 
 NOTHING_CHANGED = UsageChanges(shares={}, used_up={})
@@ -129,6 +123,8 @@ class ShareUsageTotals:
         return self._staged
 
     def on_committed(self, committed: Committed) -> None:
+        if self._staged is NOTHING_CHANGED:
+            return
         self.shares |= self._staged.shares
         self.used_up |= self._staged.used_up
         if len(self.shares) > self._max_shares:
