@@ -183,6 +183,9 @@ class Settings(BaseModel):
             max_length=4096,
         ),
     ] = None
+    kubernetes_follow: Annotated[
+        bool, _described("follow the log of each pod, so that no line is lost if a job writes more than 10 MiB")
+    ] = False
     kubernetes_unsupported: Annotated[
         bool, _described("accept a Kubernetes server older than 1.30, for tests only")
     ] = False

@@ -80,6 +80,7 @@ class Engine:
         checkpoints: CheckpointStore,
         checkpoint_retention: timedelta | None,
         capture_log: Callable[[Tag], Awaitable[bool]],
+        follow_logs: Callable[[Job], None],
         read_metrics: ReadMetrics,
         clock: Clock,
         survey_interval: float,
@@ -91,7 +92,7 @@ class Engine:
         self._checkpoints = Checkpoints(
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
-        self._executor = self._create_executor(runtime, capture_log, read_metrics)
+        self._executor, self._follow_logs = self._create_executor(runtime, capture_log, read_metrics), follow_logs
         self._timers, self.submit_rate = Timers(clock=clock, post=post), SubmitRateLimiter(accounts, clock)
         self.loop = EngineLoop(
             mailbox=mailbox,
@@ -163,7 +164,7 @@ class Engine:
         return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
-        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved):
+        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved, self._follow_logs):
             follow(job)
 
     async def start(self) -> None:

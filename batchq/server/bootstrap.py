@@ -199,7 +199,14 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
     quota = LogQuota(
         container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
     )
-    logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
+    logs = CloudWatchLogs(
+        store=store,
+        archive=archive,
+        runtime=runtime,
+        clock=clock,
+        quota=quota,
+        is_following=settings.kubernetes_follow,
+    )
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
@@ -264,6 +271,7 @@ def make_engine(
         checkpoints=ports.checkpoints,
         checkpoint_retention=settings.checkpoint_retention,
         capture_log=logs.capture,
+        follow_logs=logs.on_saved,
         read_metrics=metrics.stored,
         clock=ports.clock,
         survey_interval=settings.survey_every,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
-from batchq.compute.kubernetes.log_reader import read_log
+from batchq.compute.kubernetes.log_reader import OLD_SILENCE, SILENCE, follow_log, read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -161,6 +161,11 @@ class KubernetesRuntime:
         async for line in lines:
             yield line
 
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[list[LogLine], None]:
+        path = f"{self._pods.path}/{self._pods.name_of(tag)}"
+        silence = OLD_SILENCE if self._is_old else SILENCE
+        return follow_log(self._rest, path, name_in_pod(tag), after=after, silence=silence)
+
     async def exec(self, tag: Tag, command: ExecCommand) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Raises ExecRefused: `kubectl exec` reaches the pod."""
         pod = f"{self._pods.name_of(tag)} -c {name_in_pod(tag)}"
@@ -200,9 +205,13 @@ class KubernetesRuntime:
         except StartImpossible as error:
             raise RuntimeUnknown(str(error)) from error
 
+    @property
+    def _is_old(self) -> bool:
+        return self._version is not None and self._version < OLDEST_VERSION
+
     def _has_deadline_kill(self) -> bool:
         """Whether a deadline ends a container that ignores SIGTERM. Kubernetes 1.20 leaves it running."""
-        return self._version is None or self._version >= OLDEST_VERSION
+        return not self._is_old
 
     async def _remove_pod(self, pod: Pod) -> None:
         await self._pods.remove(pod, REMOVE)

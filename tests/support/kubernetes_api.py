@@ -27,6 +27,7 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec
+from tests.support.kubernetes_logs import precise
 
 NAMESPACE = "/api/v1/namespaces/{namespace}"
 HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
@@ -96,6 +97,9 @@ class ModelCluster:
         #: and the message of an error; None: no fault.
         self.fault = lambda _method, _path: None
         self.oldest_version = 0
+        #: The logs that tests write, by the name of the pod; others are the output of scripts.
+        self.logs = {}
+        self._streams = set()
         self._version = count(1)
         self._history = []
         #: The watches: the path of each, by the queue of its changes.
@@ -202,6 +206,11 @@ class ModelCluster:
         for queue, watched in self._watchers.items():
             if watched.startswith(path):
                 queue.put_nowait(None)
+
+    def break_streams(self):
+        """Break the connections of followed logs."""
+        for task in self._streams:
+            task.cancel()
 
     async def run_late_calls(self):
         """Carry out the calls that were late."""
@@ -393,8 +402,23 @@ class ModelCluster:
             bound = "nodeName" in pod["spec"]
             return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(status=204)
         since = request.query.get("sinceTime", "")
-        lines = [f"{_precise(line.at)} {line.message}\n" for line in container.lines()]
+        if (written := self.logs.get(pod["metadata"]["name"])) is not None:
+            return await self._written_log(request, written, since)
+        lines = [f"{precise(line.at)} {line.message}\n" for line in container.lines()]
         return web.Response(text="".join(line for line in lines if line[: len(since)] >= since))
+
+    async def _written_log(self, request, written, since):
+        if "follow" not in request.query:
+            return web.Response(text=written.newest(since))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        task = asyncio.current_task()
+        self._streams.add(task)
+        try:
+            await written.follow(since, response.write)
+        finally:
+            self._streams.discard(task)
+        return response
 
     async def _exec(self, request):
         pod = self.pods.get(request.match_info["name"])
@@ -675,11 +699,6 @@ def _owner(secret):
 
 def _not_found(request):
     return failure(404, "NotFound", f'"{request.match_info["name"]}" not found')
-
-
-def _precise(nanoseconds):
-    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
 def _phase(pod):
