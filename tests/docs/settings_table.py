@@ -14,6 +14,7 @@ PAGES = {
     "auth": "accounts-and-keys.md",
     "kubernetes": "kubernetes.md",
     "kubernetes_checkpoints": "kubernetes.md#checkpoints",
+    "kubernetes_follow": "kubernetes.md#logs",
     "runtime": "ci.md",
     "network": "networks.md",
     "container_runtime": "engines.md#oci-runtimes",
