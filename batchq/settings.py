@@ -174,6 +174,11 @@ class Settings(BaseModel):
     kubernetes_drain_grace: Annotated[
         int, _described("seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", ge=1, le=86400)
     ] = 1
+    kubernetes_refuse_drains: Annotated[
+        tuple[str, ...],
+        _split(","),
+        _described("compute environments whose pods no drain of a node may evict, comma-separated", "none"),
+    ] = ()
     kubernetes_checkpoints: Annotated[
         str | None,
         _described(

@@ -15,6 +15,7 @@ PAGES = {
     "kubernetes": "kubernetes.md",
     "kubernetes_checkpoints": "kubernetes.md#checkpoints",
     "kubernetes_follow": "kubernetes.md#logs",
+    "kubernetes_refuse_drains": "kubernetes.md#refuse-drains",
     "runtime": "ci.md",
     "network": "networks.md",
     "container_runtime": "engines.md#oci-runtimes",

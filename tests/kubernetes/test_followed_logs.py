@@ -1,5 +1,7 @@
 """Logs that are followed: on the model of the API server, and on a cluster whose kubelets rotate them."""
 
+from contextlib import aclosing
+
 import pytest
 
 from batchq.domain.enums import Status
@@ -49,6 +51,12 @@ async def test_no_line_of_a_rotated_log_is_lost_or_stored_twice(world):
     await world.wait_for(job, Status.RUNNING)
     await world.restart()
 
+    async def is_rotated():
+        """Whether the API server does not show the first line any more."""
+        async with aclosing(world.machine.logs(Tag(job_id=job, attempt=1), after=0)) as lines:
+            return not (await anext(lines)).message.startswith("0 ")
+
+    await world.until(is_rotated, "the log was not rotated")
     await world.wait_for(job, Status.SUCCEEDED)
 
     await world.wait_until_containers_are_gone()

@@ -30,6 +30,7 @@ from batchq.ports.runtime import ContainerState, LaunchSpec
 from tests.support.kubernetes_logs import precise
 
 NAMESPACE = "/api/v1/namespaces/{namespace}"
+BUDGETS = "/apis/policy/{version}/namespaces/{namespace}/poddisruptionbudgets"
 HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
 SMALL = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
@@ -74,7 +75,7 @@ class ModelCluster:
         self.nodes = {"n1": node("n1"), "n2": node("n2")}
         #: The names of the nodes whose kubelets report nothing, and do not answer.
         self.cut = set()
-        self.pods, self.secrets, self.services, self.events = {}, {}, {}, {}
+        self.pods, self.secrets, self.services, self.events, self.budgets = {}, {}, {}, {}, {}
         #: Pods of other namespaces.
         self.others = []
         #: Images that are not on the nodes, with the error of their pull.
@@ -138,6 +139,10 @@ class ModelCluster:
                 web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.post(f"{NAMESPACE}/services", self._create_service),
                 web.get(f"{NAMESPACE}/services/{{name}}", self._get_service),
+                web.post(f"{pods}/{{name}}/eviction", self._evict),
+                web.get(BUDGETS, self._get_budgets),
+                web.post(BUDGETS, self._create_budget),
+                web.delete(f"{BUDGETS}/{{name}}", self._delete_budget),
             ]
         )
 
@@ -484,6 +489,41 @@ class ModelCluster:
     async def _get_service(self, request):
         service = self.services.get(request.match_info["name"])
         return _not_found(request) if service is None else web.json_response(service)
+
+    async def _evict(self, request):
+        pod = self.pods.get(request.match_info["name"])
+        if pod is None:
+            return _not_found(request)
+        labels = pod["metadata"].get("labels", {}).items()
+        if any(budget["spec"]["selector"]["matchLabels"].items() <= labels for budget in self.budgets.values()):
+            return failure(429, "TooManyRequests", "it would violate the pod's disruption budget")
+        pod["metadata"] |= {"deletionTimestamp": stamp(now()), "deletionGracePeriodSeconds": 1}
+        self._stop(pod)
+        return web.json_response({"status": "Success"}, status=201)
+
+    def _has_budgets(self, request):
+        """Whether the version of the API exists on this server."""
+        return request.match_info["version"] == ("v1" if self.minor >= 21 else "v1beta1")
+
+    async def _get_budgets(self, request):
+        if not self._has_budgets(request):
+            return failure(404, "NotFound", "the server could not find the requested resource")
+        _, _, instance = request.query.get("labelSelector", "").partition("=")
+        found = [budget for budget in self.budgets.values() if _is_of(budget, instance)]
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
+
+    async def _create_budget(self, request):
+        budget = await request.json()
+        if not self._has_budgets(request):
+            return failure(404, "NotFound", "the server could not find the requested resource")
+        if budget["metadata"]["name"] in self.budgets:
+            return failure(409, "AlreadyExists", "the budget already exists")
+        self.budgets[budget["metadata"]["name"]] = budget
+        return web.json_response(budget, status=201)
+
+    async def _delete_budget(self, request):
+        budget = self.budgets.pop(request.match_info["name"], None)
+        return _not_found(request) if budget is None else web.json_response({"status": "Success"})
 
     # The kubelets
 
