@@ -54,7 +54,9 @@ async def test_no_line_of_a_rotated_log_is_lost_or_stored_twice(world):
     async def is_rotated():
         """Whether the API server does not show the first line any more."""
         async with aclosing(world.machine.logs(Tag(job_id=job, attempt=1), after=0)) as lines:
-            return not (await anext(lines)).message.startswith("0 ")
+            async for line in lines:
+                return not line.message.startswith("0 ")
+        return False
 
     await world.until(is_rotated, "the log was not rotated")
     await world.wait_for(job, Status.SUCCEEDED)
