@@ -149,7 +149,7 @@ class LogCapture:
                 async for portion in followed:
                     async with lock:
                         if self._ahead.get(tag) is not ahead:
-                            return FollowEnd.ENDED
+                            raise RuntimeUnknown("a copy failed, so it is not known what is stored")
                         if not await self._store_followed(tag, portion, ahead, since=start.since, newest=newest):
                             return FollowEnd.REFUSED
                     newest = 0

@@ -23,9 +23,9 @@ STORE_INTERVAL = timedelta(seconds=2)  # between two portions of a container tha
 MANY_CHARACTERS = 2**16  # after a portion of this size the next one is read at once
 REOPEN_PAUSE = timedelta(seconds=1)  # before a log is followed again whose stream has ended; doubles with each failure
 MAX_PAUSE = timedelta(seconds=10)  # after several failures, and when a quota has stopped the log
-#: Without output for so long after the end of a container its follower has received all. A kubelet ends a stream up to
-#: 5 s after the end.
-QUIET_PERIOD = timedelta(seconds=0.5)
+#: After the end of a container its follower has received all once this many periods have passed without output. A kubelet
+#: ends a stream up to 5 s after the end. One period alone may have passed while the event loop was busy.
+QUIET_PERIODS, QUIET_PERIOD = 2, timedelta(seconds=0.5)
 
 
 class Follower:
@@ -53,10 +53,11 @@ class Follower:
         The end of the stream is not awaited if nothing arrives any more.
         """
         self._has_ended.set()
-        seen = None
-        while not self._task.done() and (seen != self._portions or self._capture.is_busy(self._tag)):
-            seen = self._portions
+        seen, quiet = self._portions, 0
+        while not self._task.done() and quiet < QUIET_PERIODS:
             await asyncio.wait([self._task], timeout=QUIET_PERIOD.total_seconds())
+            is_quiet = seen == self._portions and not self._capture.is_busy(self._tag)
+            seen, quiet = self._portions, quiet + 1 if is_quiet else 0
         is_complete = self._is_complete
         await self.close()
         return is_complete

@@ -90,12 +90,13 @@ class DrainBudgets:
 
     @contextmanager
     def _logged(self) -> Iterator[None]:
-        """Log a failure, unless it is the same as the last one."""
+        """Log a failure, unless it is the same as the last one. Without the setting there is rarely a budget."""
         try:
             yield
         except RuntimeUnknown as unknown:
             if str(unknown) != self._failure:
-                log.warning("the PodDisruptionBudgets are not compared with the pods: %s", unknown)
+                level = logging.WARNING if self._labels else logging.DEBUG
+                log.log(level, "the PodDisruptionBudgets are not compared with the pods: %s", unknown)
             self._failure = str(unknown)
 
     async def _list(self, *, is_old: bool) -> set[str]:

@@ -8,8 +8,8 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import Tag
 from tests.support.scripts import Script, lasting
 
-BLOCKS, LINES = 8, 40_000  # of 5 MB together in a block; a kubelet rotates at 10 MiB, and compares each 10 s
-PAUSE = 4  # seconds
+BLOCKS, LINES = 10, 30_000  # of 3 MB together in a block; a kubelet rotates at 10 MiB, and compares each 10 s
+PAUSE = 6  # seconds
 NUMBERED = (
     f"block=0; while [ $block -lt {BLOCKS} ]; do first=$((block*{LINES})); "
     f"seq $first $((first+{LINES - 1})) | sed 's/$/ {100 * 'x'}/'; block=$((block+1)); sleep {PAUSE}; done"
@@ -53,6 +53,7 @@ async def test_no_line_of_a_rotated_log_is_lost_or_stored_twice(world):
 
     async def is_rotated():
         """Whether the API server does not show the first line any more."""
+        await world.clock.sleep(1)
         async with aclosing(world.machine.logs(Tag(job_id=job, attempt=1), after=0)) as lines:
             async for line in lines:
                 return not line.message.startswith("0 ")

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.domain.enums import Status
-from batchq.errors import RuntimeUnknown
+from batchq.errors import RuntimeUnknown, StoreFailed
 from batchq.logs.capture import DROPPED, LogCapture
 from batchq.logs.followers import LogFollowers
 from batchq.logs.tail import COPY_INTERVAL
@@ -93,6 +93,26 @@ async def test_a_reader_does_not_store_newer_lines_before_those_of_the_follower(
     engine.deliveries[TAG].put_nowait(2)
     await followers.capture(TAG)
     assert await stored(archive) == ["a", "b", "c"]
+
+
+async def test_after_a_failed_copy_of_a_reader_the_follower_begins_again(followers, capture, engine, archive):
+    engine.write(TAG, "a", "b", at=SECOND)
+    followers.on_saved(RUNNING)
+    engine.deliveries[TAG].put_nowait(1)
+    await until_stored(archive, "a")
+    append, archive.append = archive.append, _failing
+
+    with pytest.raises(StoreFailed):
+        await capture.copy_new(TAG, max_age=COPY_INTERVAL)
+
+    archive.append = append
+    for _ in range(4):
+        engine.deliveries[TAG].put_nowait(1)
+    await until_stored(archive, "a", "b")
+
+
+async def _failing(*_):
+    raise StoreFailed("the disk is full")
 
 
 async def test_lines_that_were_dropped_while_no_server_ran_are_reported(followers, engine, archive, capture):
