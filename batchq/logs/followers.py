@@ -23,8 +23,8 @@ STORE_INTERVAL = timedelta(seconds=2)  # between two portions of a container tha
 MANY_CHARACTERS = 2**16  # after a portion of this size the next one is read at once
 REOPEN_PAUSE = timedelta(seconds=1)  # before a log is followed again whose stream has ended; doubles with each failure
 MAX_PAUSE = timedelta(seconds=10)  # after several failures, and when a quota has stopped the log
-#: After the end of a container its follower has received all once this many periods have passed without output. A kubelet
-#: ends a stream up to 5 s after the end. One period alone may have passed while the event loop was busy.
+#: After the end of a container its follower has received all once so many periods have passed without output. A
+#: kubelet ends a stream up to 5 s after the end. One period alone may have passed while the event loop was busy.
 QUIET_PERIODS, QUIET_PERIOD = 2, timedelta(seconds=0.5)
 
 

@@ -1,6 +1,7 @@
 """A followed log is stored while the container writes it, each line once."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 
@@ -24,7 +25,9 @@ def capture(archive, engine, clock):
 
 
 @pytest.fixture
-async def followers(capture, engine):
+async def followers(capture, engine, monkeypatch):
+    monkeypatch.setattr("batchq.logs.followers.REOPEN_PAUSE", timedelta(seconds=0.01))
+    monkeypatch.setattr("batchq.logs.followers.STORE_INTERVAL", timedelta(seconds=0.01))
     asyncio.get_running_loop().live_really()
     engine.deliveries[TAG] = asyncio.Queue()
     followers = LogFollowers(capture, is_following=True)
