@@ -107,9 +107,11 @@ class Engine:
             observer=observer,
         )
         self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
-        self._sampler = UseSampler(runtime=runtime, clock=clock, samples=self.use)
+        self._sampler, self._budget_monitor = self._create_sampler(runtime), self._create_budget_monitor()
         self.store_monitor, self.exec = StoreMonitor(store=store, clock=clock, post=post), runtime.exec
-        self._budget_monitor = self._create_budget_monitor()
+
+    def _create_sampler(self, runtime: ContainerRuntime) -> UseSampler:
+        return UseSampler(runtime=runtime, clock=self._clock, samples=self.use)
 
     def _create_budget_monitor(self) -> BudgetMonitor:
         loop = self.loop

@@ -20,7 +20,7 @@ from batchq.logs.capture import FollowEnd, LogCapture
 log = logging.getLogger(__name__)
 
 STORE_INTERVAL = timedelta(seconds=2)  # between two portions of a container that writes little
-MANY_CHARACTERS = 2**16  # after a portion of this size the next one is read at once
+MANY_CHARACTERS = 2**16  # after a portion of this size portions are read at once for STORE_INTERVAL
 REOPEN_PAUSE = timedelta(seconds=1)  # before a log is followed again whose stream has ended; doubles with each failure
 MAX_PAUSE = timedelta(seconds=10)  # after several failures, and when a quota has stopped the log
 #: After the end of a container its follower has received all once so many periods have passed without output. A
@@ -38,6 +38,8 @@ class Follower:
         self._has_ended = asyncio.Event()
         #: Whether all lines since the last copy were received, as far as the connection shows.
         self._is_complete = False
+        #: Until when portions are read at once, by the event loop's clock, in seconds.
+        self._is_busy_until = 0.0
         #: The portions that were received.
         self._portions = 0
         self._task = asyncio.create_task(self._run(), name=f"follow the log of {tag}")
@@ -87,7 +89,10 @@ class Follower:
 
     async def _received(self, characters: int) -> None:
         self._portions += 1
-        if characters < MANY_CHARACTERS:
+        now = asyncio.get_running_loop().time()
+        if characters >= MANY_CHARACTERS:
+            self._is_busy_until = now + STORE_INTERVAL.total_seconds()
+        elif now >= self._is_busy_until:
             await self._pause(STORE_INTERVAL)
 
     async def _pause(self, pause: timedelta) -> None:
