@@ -107,21 +107,18 @@ class Engine:
             observer=observer,
         )
         self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
-        self._sampler, self._budget_monitor = self._create_sampler(runtime), self._create_budget_monitor()
-        self.store_monitor, self.exec = StoreMonitor(store=store, clock=clock, post=post), runtime.exec
+        self._sampler, self.exec = UseSampler(runtime=runtime, clock=clock, samples=self.use), runtime.exec
+        self.store_monitor, self._budget_monitor = self._create_monitors(store)
 
-    def _create_sampler(self, runtime: ContainerRuntime) -> UseSampler:
-        return UseSampler(runtime=runtime, clock=self._clock, samples=self.use)
-
-    def _create_budget_monitor(self) -> BudgetMonitor:
-        loop = self.loop
-        return BudgetMonitor(
+    def _create_monitors(self, store: JobStore) -> tuple[StoreMonitor, BudgetMonitor]:
+        loop, post = self.loop, self.mailbox.post
+        return StoreMonitor(store=store, clock=self._clock, post=post), BudgetMonitor(
             loop.budgets,
             loop.state,
             loop.candidate_reader,
             clock=self._clock,
             survey_now=self._watcher.survey_now,
-            post=self.mailbox.post,
+            post=post,
         )
 
     def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:

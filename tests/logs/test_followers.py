@@ -8,7 +8,7 @@ import pytest
 from batchq.domain.enums import Status
 from batchq.errors import RuntimeUnknown, StoreFailed
 from batchq.logs.capture import DROPPED, LogCapture
-from batchq.logs.followers import LogFollowers
+from batchq.logs.followers import MANY_CHARACTERS, LogFollowers
 from batchq.logs.tail import COPY_INTERVAL
 from tests.logs.fakes import SECOND
 from tests.support.builders import job
@@ -68,6 +68,18 @@ async def test_the_rest_is_received_before_the_last_copy(followers, engine, arch
     await followers.capture(TAG)
 
     assert await stored(archive) == ["a", "b", "c"]
+
+
+async def test_a_container_that_writes_much_is_read_without_pauses(followers, engine, archive, monkeypatch):
+    monkeypatch.setattr("batchq.logs.followers.STORE_INTERVAL", timedelta(seconds=60))
+    much = "x" * MANY_CHARACTERS
+    engine.write(TAG, much, "b", "c")
+    followers.on_saved(RUNNING)
+
+    for _ in range(3):
+        engine.deliveries[TAG].put_nowait(1)
+
+    await until_stored(archive, much, "b", "c")
 
 
 async def test_a_follower_that_receives_nothing_delays_the_removal_only_briefly(followers, engine, archive):
