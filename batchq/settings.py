@@ -174,6 +174,9 @@ class Settings(BaseModel):
     kubernetes_drain_grace: Annotated[
         int, _described("seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", ge=1, le=86400)
     ] = 1
+    kubernetes_refuse_drains: Annotated[
+        tuple[str, ...], _split(","), _described("environments whose pods no drain evicts, comma-separated", "none")
+    ] = ()
     kubernetes_checkpoints: Annotated[
         str | None,
         _described(
@@ -183,9 +186,8 @@ class Settings(BaseModel):
             max_length=4096,
         ),
     ] = None
-    kubernetes_unsupported: Annotated[
-        bool, _described("accept a Kubernetes server older than 1.30, for tests only")
-    ] = False
+    kubernetes_follow: Annotated[bool, _described("follow the log of each pod, so that no line of it is lost")] = False
+    kubernetes_unsupported: Annotated[bool, _described("accept Kubernetes older than 1.30, for tests only")] = False
     account_id: Annotated[str, _described("account in ARNs", pattern=r"^\d{12}$")] = "123456789012"
     region: Annotated[str, _described("region in ARNs of requests without a region", pattern=r"^[a-z0-9-]{1,32}$")] = (
         "us-east-1"

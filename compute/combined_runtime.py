@@ -8,7 +8,7 @@ calls. The names of all machines must be different.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
@@ -135,6 +135,9 @@ class CombinedRuntime:
     async def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         async for line in (await self._existing(tag)).runtime.logs(tag, after=after):
             yield line
+
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[Sequence[LogLine], None] | None:
+        return await (await self._existing(tag)).runtime.follow(tag, after=after)
 
     async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
         return await (await self._existing(tag)).runtime.exec(tag, command)

@@ -1,7 +1,7 @@
 """A container runtime whose calls are measured."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from time import perf_counter
@@ -61,6 +61,9 @@ class ObservedRuntime:
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._runtime.logs(tag, after=after)
+
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[Sequence[LogLine], None] | None:
+        return await self._runtime.follow(tag, after=after)
 
     async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
         return await self._measure("exec", self._runtime.exec(tag, command))

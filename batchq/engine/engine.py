@@ -80,6 +80,7 @@ class Engine:
         checkpoints: CheckpointStore,
         checkpoint_retention: timedelta | None,
         capture_log: Callable[[Tag], Awaitable[bool]],
+        follow_logs: Callable[[Job], None],
         read_metrics: ReadMetrics,
         clock: Clock,
         survey_interval: float,
@@ -91,7 +92,7 @@ class Engine:
         self._checkpoints = Checkpoints(
             store=store, files=checkpoints, retention=checkpoint_retention, clock=clock, tasks=self.tasks, post=post
         )
-        self._executor = self._create_executor(runtime, capture_log, read_metrics)
+        self._executor, self._follow_logs = self._create_executor(runtime, capture_log, read_metrics), follow_logs
         self._timers, self.submit_rate = Timers(clock=clock, post=post), SubmitRateLimiter(accounts, clock)
         self.loop = EngineLoop(
             mailbox=mailbox,
@@ -106,19 +107,18 @@ class Engine:
             observer=observer,
         )
         self._watcher, self.use = self._create_watcher(runtime, survey_interval), self.loop.state.use
-        self._sampler = UseSampler(runtime=runtime, clock=clock, samples=self.use)
-        self.store_monitor, self.exec = StoreMonitor(store=store, clock=clock, post=post), runtime.exec
-        self._budget_monitor = self._create_budget_monitor()
+        self._sampler, self.exec = UseSampler(runtime=runtime, clock=clock, samples=self.use), runtime.exec
+        self.store_monitor, self._budget_monitor = self._create_monitors(store)
 
-    def _create_budget_monitor(self) -> BudgetMonitor:
-        loop = self.loop
-        return BudgetMonitor(
+    def _create_monitors(self, store: JobStore) -> tuple[StoreMonitor, BudgetMonitor]:
+        loop, post = self.loop, self.mailbox.post
+        return StoreMonitor(store=store, clock=self._clock, post=post), BudgetMonitor(
             loop.budgets,
             loop.state,
             loop.candidate_reader,
             clock=self._clock,
             survey_now=self._watcher.survey_now,
-            post=self.mailbox.post,
+            post=post,
         )
 
     def _create_watcher(self, runtime: ContainerRuntime, survey_interval: float) -> Watcher:
@@ -163,7 +163,7 @@ class Engine:
         return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
-        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved):
+        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved, self._follow_logs):
             follow(job)
 
     async def start(self) -> None:

@@ -10,19 +10,25 @@ AWS: an empty line is not an event, and a line of more than 256 KiB becomes seve
 since 2025, but its agents still cut at 256 KiB). If the machine's clock is set back during a capture,
 lines may be lost.
 
+A container whose log is followed has two copies at the same time: the follower's, which lasts as long as the container,
+and those for readers. A line that a reader's copy has stored is skipped when the follower receives it.
+
 If output is not stored, a line that batchq writes says so (decision 0033). A capture that a quota stopped continues
 once a later copy finds room.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime, timedelta
+from enum import StrEnum
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from batchq.domain.ids import Tag
 from batchq.domain.times import EPOCH, from_microseconds, microseconds
-from batchq.errors import ContainerGone
+from batchq.errors import ContainerGone, RuntimeUnknown, StoreFailed
 from batchq.logs.quota import LogQuota
 from batchq.ports.clock import Clock
 from batchq.ports.logs import LogArchive, LogLine, StoredLine
@@ -37,11 +43,43 @@ BATCH_CHARACTERS = 1024 * 1024
 COPY_TIME_KEPT = timedelta(seconds=1)  # how long the time of a container's last copy is remembered
 ENGINE_LOG_BYTES = 400_000_000  # the container engine stores at least this much of a log, as JSON
 ENGINE_LINE_OVERHEAD = 85  # bytes of a line's JSON apart from its text
-DROPPED = "batchq: the engine stores only the last 400 to 500 MB of a container's output; lines {} may be missing"
+DROPPED = "batchq: the container engine stores only the last part of a container's output; lines {} may be missing"
 STOPPED = (
     "batchq: log capture stopped: {}; {:.1f} MiB of this log are stored. "
     "Later output is lost when the container is removed, unless there is room again before that"
 )
+
+
+class CopyStart(Struct, frozen=True, kw_only=True):
+    """Where a copy begins."""
+
+    #: The stored size of the log, in bytes.
+    size: int
+    #: Only lines after this are new, in nanoseconds since the epoch, and the rest of the cut lines in `characters`.
+    since: int
+    #: The stored characters by timestamp, of lines that may appear again.
+    characters: dict[int, int]
+
+    @property
+    def newest(self) -> int:
+        """The latest timestamp that may appear again; 0: none."""
+        return max(self.characters, default=0)
+
+    @property
+    def after(self) -> int:
+        """The timestamp after which the log is read."""
+        return min([self.since, *(stamp - 1 for stamp in self.characters)])
+
+
+class FollowEnd(StrEnum):
+    """Why a log is not followed any more."""
+
+    #: The container engine stores enough output of the container.
+    UNNEEDED = "UNNEEDED"
+    #: A quota refuses more output.
+    REFUSED = "REFUSED"
+    #: The stream of the container engine has ended.
+    ENDED = "ENDED"
 
 
 class LogCapture:
@@ -54,11 +92,14 @@ class LogCapture:
         self._clock = clock
         self._locks: WeakValueDictionary[Tag, asyncio.Lock] = WeakValueDictionary()
         self._copied_at: dict[str, datetime] = {}
+        #: By followed container, the characters by timestamp that are stored and that its follower will receive.
+        self._ahead: dict[Tag, dict[int, int]] = {}
 
-    async def capture(self, tag: Tag) -> bool:
+    async def capture(self, tag: Tag, *, is_followed: bool = False) -> bool:
         """Copy all output that is not stored yet. Returns True if the container wrote nothing and was removed.
 
-        For a container that does not exist any more, nothing is copied.
+        For a container that does not exist any more, nothing is copied. `is_followed`: a follower has received the
+        output up to its end, but perhaps for the last lines.
         """
         async with self._lock_of(tag):
             try:
@@ -66,7 +107,7 @@ class LogCapture:
             except ContainerGone:
                 return False
             if written is not None and not await self._copy_first(tag, written):
-                await self._copy(tag, whole=True)
+                await self._copy(tag, whole=not is_followed)
             return written is None
 
     async def copy_new(self, tag: Tag, *, max_age: timedelta) -> None:
@@ -75,8 +116,63 @@ class LogCapture:
             now = self._clock.now()
             if now - self._copied_at.get(tag.log_id, EPOCH) < max_age:
                 return
-            await self._copy(tag, whole=False)
+            try:
+                await self._copy(tag, whole=False)
+            except (StoreFailed, asyncio.CancelledError):
+                self._ahead.pop(tag, None)  # it is not known what was stored, so the follower begins again
+                raise
             self._record_copy(tag.log_id, now)
+
+    def is_busy(self, tag: Tag) -> bool:
+        """Whether a copy of the container's output runs."""
+        return tag in self._locks and self._locks[tag].locked()
+
+    async def follow(self, tag: Tag, received: Callable[[int], Awaitable[None]], *, marks_gap: bool) -> FollowEnd:
+        """Store output as the container writes it, until the stream of the container engine ends.
+
+        `received` is called with the characters of each portion that was stored; the next one is read when it has
+        returned. `marks_gap`: whether lines may have been dropped since the last copy. Raises ContainerGone;
+        RuntimeUnknown; StoreFailed.
+        """
+        lock = self._lock_of(tag)
+        async with lock:
+            start = await self._copy_start(tag, whole=False)
+            if start is None:
+                return FollowEnd.REFUSED
+            portions = await self._runtime.follow(tag, after=start.after)
+            if portions is None:
+                return FollowEnd.UNNEEDED
+            ahead, newest = start.characters, start.newest if marks_gap else 0
+            self._ahead[tag] = ahead
+        try:
+            async with aclosing(portions) as followed:
+                async for portion in followed:
+                    async with lock:
+                        if self._ahead.get(tag) is not ahead:
+                            raise RuntimeUnknown("a copy failed, so it is not known what is stored")
+                        if not await self._store_followed(tag, portion, ahead, since=start.since, newest=newest):
+                            return FollowEnd.REFUSED
+                    newest = 0
+                    await received(sum(len(line.message) for line in portion))
+        finally:
+            if self._ahead.get(tag) is ahead:
+                del self._ahead[tag]
+        return FollowEnd.ENDED
+
+    async def _store_followed(
+        self, tag: Tag, portion: Sequence[LogLine], ahead: dict[int, int], *, since: int, newest: int
+    ) -> bool:
+        """Store what a follower received and no copy has stored. Returns False if the quota refused it."""
+        batch = LogBatch(self._archive, tag, self._quota, stored=await self._archive.size(tag.log_id))
+        if newest and portion[0].at > newest:
+            await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(portion[0].at)}"))
+        for line in portion:
+            part = _unstored_part(line, ahead, since=since)
+            if not ahead.get(line.at, 1):
+                del ahead[line.at]
+            if not await batch.add(line.at, part):
+                return False
+        return await batch.append()
 
     async def complete_until(self, tags: Collection[Tag]) -> int | None:
         """The time until which all output of these containers is stored, in nanoseconds since the epoch.
@@ -125,25 +221,33 @@ class LogCapture:
 
         That reads the whole stored log once.
         """
-        log_id = tag.log_id
-        last = await self._archive.last(log_id)
-        stored = await self._archive.size(log_id) if last else 0
-        if await self._is_stopped(tag, stored):
+        start = await self._copy_start(tag, whole=whole)
+        if start is None:
             return
-        since = max(last - OVERLAP, 0)
-        stored_characters = await self._stored_characters(log_id, since=since, whole=whole) if last else {}
-        newest, oldest = max(stored_characters, default=0), 0
-        batch = LogBatch(self._archive, tag, self._quota, stored=stored)
-        after = min([since, *(stamp - 1 for stamp in stored_characters)])
+        newest, oldest = start.newest, 0
+        batch = LogBatch(self._archive, tag, self._quota, stored=start.size, ahead=self._ahead.get(tag))
         with suppress(ContainerGone):  # nothing more to copy
-            async with aclosing(self._runtime.logs(tag, after=after)) as lines:
+            async with aclosing(self._runtime.logs(tag, after=start.after)) as lines:
                 async for line in lines:
                     oldest = min(oldest or line.at, line.at)
-                    if not await batch.add(line.at, _unstored_part(line, stored_characters, since=since)):
+                    if tag in self._ahead and oldest > newest > 0:
+                        raise RuntimeUnknown("older lines are on their way to the follower of this log")
+                    if not await batch.add(line.at, _unstored_part(line, start.characters, since=start.since)):
                         return
         await batch.append()
         if newest and oldest > newest:  # the newest stored line was dropped, and perhaps the next ones
             await batch.annotate(DROPPED.format(f"from {_clock_time(newest)} to {_clock_time(oldest)}"))
+
+    async def _copy_start(self, tag: Tag, *, whole: bool) -> CopyStart | None:
+        """Where the next copy begins; None: a quota refuses more output. `whole` as in `_copy`."""
+        log_id = tag.log_id
+        last = await self._archive.last(log_id)
+        size = await self._archive.size(log_id) if last else 0
+        if await self._is_stopped(tag, size):
+            return None
+        since = max(last - OVERLAP, 0)
+        characters = await self._stored_characters(log_id, since=since, whole=whole) if last else {}
+        return CopyStart(size=size, since=since, characters=characters)
 
     async def _is_stopped(self, tag: Tag, stored: int) -> bool:
         """Whether a quota refuses more output, and a line in the log says so or cannot be stored."""
@@ -172,12 +276,15 @@ class LogCapture:
 class LogBatch:
     """Appends events to a container's log in batches of at most about BATCH_LINES or BATCH_CHARACTERS."""
 
-    def __init__(self, archive: LogArchive, tag: Tag, quota: LogQuota, *, stored: int) -> None:
-        """`stored`: the present size of the log in the archive, in bytes."""
+    def __init__(
+        self, archive: LogArchive, tag: Tag, quota: LogQuota, *, stored: int, ahead: dict[int, int] | None = None
+    ) -> None:
+        """`stored`: the present size of the log in the archive, in bytes. `ahead`: counts the stored characters."""
         self._archive = archive
         self._tag = tag
         self._quota = quota
         self._stored = stored
+        self._ahead = ahead
         self._lines: list[LogLine] = []
         self._characters = 0
 
@@ -199,6 +306,9 @@ class LogBatch:
         if why is None:
             appended = await self._archive.append(self._tag.log_id, lines)
             self._stored += appended
+            if self._ahead is not None:
+                for line in lines:
+                    self._ahead[line.at] = self._ahead.get(line.at, 0) + len(line.message)
             await self._quota.add_appended(self._tag, appended)
             return True
         self._quota.report_stop(self._tag, why)

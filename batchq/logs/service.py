@@ -14,6 +14,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import NotFound
 from batchq.logs import pages
 from batchq.logs.capture import LogCapture
+from batchq.logs.followers import LogFollowers
 from batchq.logs.pages import Span, StreamPosition, StreamQuery, list_streams, position_after
 from batchq.logs.quota import LogQuota
 from batchq.logs.search import Event, Key, SearchBudget, never_disconnected, parse_pattern, search_streams
@@ -69,14 +70,25 @@ class CloudWatchLogs:
     """
 
     def __init__(
-        self, *, store: JobStore, archive: LogArchive, runtime: ContainerRuntime, clock: Clock, quota: LogQuota
+        self,
+        *,
+        store: JobStore,
+        archive: LogArchive,
+        runtime: ContainerRuntime,
+        clock: Clock,
+        quota: LogQuota,
+        is_following: bool = False,
     ) -> None:
+        """`is_following`: whether the logs of running containers are followed, if their container engine needs it."""
         self._store = store
         self._archive = archive
         self._quota = quota
-        self._capture = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
+        capture = LogCapture(archive=archive, runtime=runtime, clock=clock, quota=quota)
+        self._followers = LogFollowers(capture, is_following=is_following)
+        #: Called with each job that was loaded or saved.
+        self.on_saved = self._followers.on_saved
         self._search_lock = asyncio.Lock()
-        self._tail = LogCopier(store=store, runtime=runtime, capture=self._capture, clock=clock)
+        self._tail = LogCopier(store=store, runtime=runtime, capture=capture, clock=clock)
         self._copies = SharedCopies(tail=self._tail, store=store, archive=archive)
         #: The number of requests that wait for output of running containers.
         self.followers = 0
@@ -87,7 +99,7 @@ class CloudWatchLogs:
         Returns True if the container wrote nothing and was removed. A container that does not exist any more has no
         output. Repeated or interrupted calls store each line once. Raises RuntimeUnknown; StoreFailed.
         """
-        return await self._capture.capture(tag)
+        return await self._followers.capture(tag)
 
     @property
     def trouble(self) -> str | None:
@@ -108,6 +120,7 @@ class CloudWatchLogs:
             self.followers -= 1
 
     async def close(self) -> None:
+        await self._followers.close()
         await self._copies.close()
         await self._tail.close()
         await self._quota.close()

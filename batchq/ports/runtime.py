@@ -1,6 +1,6 @@
 """The port of the container runtime, and its values."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -229,6 +229,13 @@ class ContainerRuntime(ContainerCalls, Protocol):
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         """The container's output later than `after`, in nanoseconds since the epoch. Raises ContainerGone."""
+
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[Sequence[LogLine], None] | None:
+        """As `logs`, and then the output that the container writes, some lines at a time, each of them once.
+
+        It may end at any time; a call with the last timestamp continues. None: the container engine stores enough
+        output of the container.
+        """
 
     async def exec(self, tag: Tag, command: ExecCommand) -> ExecSession:
         """Run a command in a running container. Raises ContainerGone; ExecRefused if the runtime cannot run it."""

@@ -19,6 +19,7 @@ from batchq.compute.secrets import is_world_readable
 from batchq.compute.simulated.script import NO_OUTCOMES, Outcomes
 from batchq.domain.access.accounts import Directory
 from batchq.domain.prices import Prices
+from batchq.domain.scheduling.quotas import Quotas
 from batchq.engine.account_limits import AccountPolicies
 from batchq.engine.activity import ActivityRecorder
 from batchq.engine.engine import Engine
@@ -192,14 +193,11 @@ class Ports(NamedTuple):
 
 def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerParts:
     """Raises StartImpossible for a file of prices that cannot be used."""
-    store, runtime, archive, checkpoints, clock = ports
+    store, _, archive, checkpoints, clock = ports
     prices = load_prices(settings.prices)
     (directory, accounts), inbox, guard = make_accounts(settings), Mailbox(), make_disk_guard(settings)
     stored = AccountLogs(store=store, archive=archive)
-    quota = LogQuota(
-        container_mib=settings.log_mib or None, disk_guard=guard, quotas=accounts.quotas, usage=stored, clock=clock
-    )
-    logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=quota)
+    logs = make_logs(settings, ports, quotas=accounts.quotas, usage=stored, disk_guard=guard)
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
@@ -229,6 +227,21 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         activity=ActivityRecorder(engine=engine, store=store, catalog=catalog, clock=clock, prices=prices),
         audit=AuditLog(store=store, journal=Journal(settings.data), clock=clock, retention=settings.audit),
         disk_guard=guard,
+    )
+
+
+def make_logs(
+    settings: Settings, ports: Ports, *, quotas: Callable[[], Quotas], usage: AccountLogs, disk_guard: DiskGuard
+) -> CloudWatchLogs:
+    limit = settings.log_mib or None
+    quota = LogQuota(container_mib=limit, disk_guard=disk_guard, quotas=quotas, usage=usage, clock=ports.clock)
+    return CloudWatchLogs(
+        store=ports.store,
+        archive=ports.archive,
+        runtime=ports.runtime,
+        clock=ports.clock,
+        quota=quota,
+        is_following=settings.kubernetes_follow,
     )
 
 
@@ -264,6 +277,7 @@ def make_engine(
         checkpoints=ports.checkpoints,
         checkpoint_retention=settings.checkpoint_retention,
         capture_log=logs.capture,
+        follow_logs=logs.on_saved,
         read_metrics=metrics.of_ended,
         clock=ports.clock,
         survey_interval=settings.survey_every,

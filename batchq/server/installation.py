@@ -28,7 +28,9 @@ def collect_facts(settings: Settings, server: ServerFacts) -> Facts:
     store = inspection.examine_data(settings.data)
     engines: list[EngineFacts] = [_docker(settings, store, clock)] if has_docker else []
     if settings.kubernetes is not None:
-        engines.append(examine_cluster(settings.kubernetes, clock))
+        engines.append(
+            examine_cluster(settings.kubernetes, clock, refuses_drains=bool(settings.kubernetes_refuse_drains))
+        )
     containers = [each for engine in engines if isinstance(engine, RuntimeFacts) for each in engine.containers]
     if containers:
         store = inspection.with_container_jobs(store, {container.tag.job_id for container in containers})

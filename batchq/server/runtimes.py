@@ -97,6 +97,7 @@ def make_pod_policy(settings: Settings) -> PodPolicy:
         network=settings.network,
         checkpoints=settings.kubernetes_checkpoints,
         drain_grace=settings.kubernetes_drain_grace,
+        refuses_drains=settings.kubernetes_refuse_drains,
     )
 
 

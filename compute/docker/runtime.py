@@ -154,6 +154,9 @@ class DockerRuntime:
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self._log_lines(tag, self._log_reader(tag, after=after))
 
+    async def follow(self, tag: Tag, *, after: int) -> None:
+        """None: the engine stores at least 400 MB of a container's output."""
+
     async def exec(self, tag: Tag, command: ExecCommand) -> DockerExecSession:
         """Raises ExecRefused too for an engine that is not reached by a unix socket."""
         if self._factory.socket is None:

@@ -26,25 +26,31 @@ NAMESPACE_RIGHTS: Rights = {
     "events": ("list",),
     "namespaces": ("get",),
 }
+#: What batchq does there with `--kubernetes-refuse-drains`.
+DRAIN_RIGHTS: Rights = {"poddisruptionbudgets": ("create", "list", "delete")}
+#: The API groups of resources that are not in the core.
+API_GROUPS = {"poddisruptionbudgets": "policy"}
 #: What batchq does in the whole cluster.
 CLUSTER_RIGHTS: Rights = {"nodes": ("list", "watch"), "pods": ("list", "watch")}
 
 
-def examine_cluster(reference: str, clock: Clock) -> ClusterFacts | UnavailableRuntime:
-    """The facts about the cluster of `--kubernetes`."""
+def examine_cluster(reference: str, clock: Clock, *, refuses_drains: bool = False) -> ClusterFacts | UnavailableRuntime:
+    """The facts about the cluster of `--kubernetes`. `refuses_drains`: whether an environment refuses drains."""
     try:
         cluster = load_cluster(reference)
     except StartImpossible as error:
         return UnavailableRuntime(address=reference, fault=RuntimeFault.NOT_CONFIGURED, error=str(error))
-    return asyncio.run(examine_access(cluster, clock))
+    return asyncio.run(examine_access(cluster, clock, refuses_drains=refuses_drains))
 
 
-async def examine_access(cluster: ClusterAccess, clock: Clock) -> ClusterFacts | UnavailableRuntime:
+async def examine_access(
+    cluster: ClusterAccess, clock: Clock, *, refuses_drains: bool = False
+) -> ClusterFacts | UnavailableRuntime:
     """The facts about the cluster, with these credentials."""
     rest = RestClient(cluster, clock)
     try:
         async with asyncio.timeout(EXAMINE_TIMEOUT):
-            return await _facts(rest, cluster, clock)
+            return await _facts(rest, cluster, clock, {**NAMESPACE_RIGHTS, **(DRAIN_RIGHTS if refuses_drains else {})})
     except TimeoutError:
         error = f"no answer within {EXAMINE_TIMEOUT:g} s"
         return UnavailableRuntime(address=cluster.server, fault=RuntimeFault.NOT_RESPONDING, error=error)
@@ -56,14 +62,15 @@ async def examine_access(cluster: ClusterAccess, clock: Clock) -> ClusterFacts |
         await rest.close()
 
 
-async def _facts(rest: RestClient, cluster: ClusterAccess, clock: Clock) -> ClusterFacts:
+async def _facts(rest: RestClient, cluster: ClusterAccess, clock: Clock, own: Rights) -> ClusterFacts:
+    """`own`: the rights that are needed in the jobs' namespace."""
     before = clock.now()
     reply = await rest.get("/version")
     after = clock.now()
     version = check_version(reply.body, allow_old=True)
     namespace = await rest.request("GET", rest.namespaced)
     nodes = await _nodes(rest)
-    rights: dict[str, Rights] = {cluster.namespace: NAMESPACE_RIGHTS, "": CLUSTER_RIGHTS}
+    rights: dict[str, Rights] = {cluster.namespace: own, "": CLUSTER_RIGHTS}
     reviewed = [
         (verb, resource, place)
         for place, resources in rights.items()
@@ -97,7 +104,14 @@ async def _nodes(rest: RestClient) -> list[Mapping[str, Any]]:
 async def _is_allowed(rest: RestClient, verb: str, resource: str, namespace: str) -> bool:
     """Whether these credentials have the right. Raises RuntimeUnknown."""
     name, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "resource": name, "subresource": subresource, "namespace": namespace}
+    group = API_GROUPS.get(name, "")
+    attributes = {
+        "verb": verb,
+        "group": group,
+        "resource": name,
+        "subresource": subresource,
+        "namespace": namespace,
+    }
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -7,8 +7,11 @@ never output.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from http import HTTPStatus
+
+from aiohttp import ClientResponse, StreamReader
 
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
@@ -21,20 +24,57 @@ MAX_FOLLOWED = 2**24  # bytes of a log that is kept in memory
 #: A pod without a node has no content, and a container that waits on its node is a bad request.
 NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
+#: Seconds without output after which a followed log is requested again: the connection may be broken unnoticed.
+SILENCE = 60.0
+#: The same for kubelets before 1.30: they go on to follow a file that was rotated away, which is silent.
+OLD_SILENCE = 2.0
 
 
 async def read_log(rest: RestClient, path: str, container: str, *, after: int) -> AsyncGenerator[LogLine, None]:
     """The lines of a container of the pod at the path, later than `after`. Raises ContainerGone; LogRefused."""
     query = log_query(container, after)
     async with rest.stream(f"{path}/log", query) as response:
-        if response.status == HTTPStatus.NOT_FOUND:
-            raise ContainerGone(f"{path} does not exist")
-        if response.status in NOT_STARTED:
-            return
-        if response.status != HTTPStatus.OK:
-            raise LogRefused(f"logs: status {response.status}")
-        async for line in parse_log(response.content.iter_any(), after=after):
-            yield line
+        if _is_log(response, path):
+            async for line in parse_log(response.content.iter_any(), after=after):
+                yield line
+
+
+async def follow_log(
+    rest: RestClient, path: str, container: str, *, after: int, silence: float
+) -> AsyncGenerator[list[LogLine], None]:
+    """As `read_log`, and then what is written. The lines that arrive together are one item.
+
+    It ends with the log, and after `silence` seconds without output.
+    """
+    query = log_query(container, after, follow=True)
+    async with rest.stream(f"{path}/log", query, is_followed=True) as response:
+        if _is_log(response, path):
+            async with aclosing(_until_silent(response.content, silence)) as chunks:
+                async for portion in _parse_portions(chunks, after=after):
+                    if portion:
+                        yield portion
+
+
+def _is_log(response: ClientResponse, path: str) -> bool:
+    """Whether the response contains a log; False: nothing is written yet. Raises ContainerGone; LogRefused."""
+    if response.status == HTTPStatus.NOT_FOUND:
+        raise ContainerGone(f"{path} does not exist")
+    if response.status not in {HTTPStatus.OK, *NOT_STARTED}:
+        raise LogRefused(f"logs: status {response.status}")
+    return response.status == HTTPStatus.OK
+
+
+async def _until_silent(content: StreamReader, silence: float) -> AsyncGenerator[bytes, None]:
+    """What arrives, until its end or until nothing arrives for `silence` seconds."""
+    try:
+        while True:
+            async with asyncio.timeout(silence):
+                chunk = await content.readany()
+            if not chunk:
+                return
+            yield chunk
+    except TimeoutError:
+        return
 
 
 def log_query(container: str, after: int, *, follow: bool = False) -> dict[str, str]:
@@ -50,25 +90,34 @@ def log_query(container: str, after: int, *, follow: bool = False) -> dict[str, 
 
 async def parse_log(chunks: AsyncIterator[bytes], *, after: int) -> AsyncIterator[LogLine]:
     """The lines with a stamp later than `after`, in nanoseconds. Raises LogRefused for a text that is not a log."""
+    async for portion in _parse_portions(chunks, after=after):
+        for line in portion:
+            yield line
+
+
+async def _parse_portions(chunks: AsyncIterator[bytes], *, after: int) -> AsyncIterator[list[LogLine]]:
+    """The lines of each chunk, as `parse_log`."""
     buffer, at, is_rest = b"", 0, False
     async for chunk in chunks:
+        portion = []
         buffer += chunk
         *complete, buffer = buffer.split(b"\n")
         for line in complete:
             at, parsed = _line(line, at, is_rest=is_rest)
             is_rest = False
             if parsed is not None and parsed.at > after:
-                yield parsed
+                portion.append(parsed)
         while len(buffer) > 2 * MAX_LINE:
             cut = _cut(buffer)
             at, parsed = _line(buffer[:cut], at, is_rest=is_rest)
             buffer, is_rest = buffer[cut:], True
             if parsed is not None and parsed.at > after:
-                yield parsed
+                portion.append(parsed)
+        yield portion
     if buffer:
         at, parsed = _line(buffer, at, is_rest=is_rest)
         if parsed is not None and parsed.at > after:
-            yield parsed
+            yield [parsed]
 
 
 def _line(line: bytes, at: int, *, is_rest: bool) -> tuple[int, LogLine | None]:

@@ -29,6 +29,8 @@ DELETED_FOR = "io.batchq.deleted-for"
 NODE_UID = "io.batchq.node-uid"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
+#: The label of pods that no drain may evict: `drain_label` of their compute environment.
+DRAINS = "io.batchq.drains-refused"
 MARK = "mark.batchq.io/"  # the annotation with the mark of a container is this and the name of the container
 RUN = "run.batchq.io/"  # the annotation with the first run of a container is this and the name of the container
 ENVIRONMENT_LABEL = "batchq.environment"  # of a node: the compute environment whose jobs it runs
@@ -50,6 +52,11 @@ class ContainerMark(StrEnum):
     WITHDRAWN = "withdrawn"
     #: The container was removed; the pod exists as long as another one was not.
     REMOVED = "removed"
+
+
+def drain_label(environment: str) -> str:
+    """The value of the label of an environment's pods: its name may be longer than a label."""
+    return sha1(environment.encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def pod_name(instance: str, tag: Tag) -> str:

@@ -36,6 +36,8 @@ class PodPolicy(Struct, frozen=True, kw_only=True):
     checkpoints: str | None = None
     #: Seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod, as for the drain of a node.
     drain_grace: int = 1
+    #: The compute environments whose pods no drain of a node may evict.
+    refuses_drains: tuple[str, ...] = ()
 
 
 def check_available(launch: LaunchSpec, policy: PodPolicy) -> None:

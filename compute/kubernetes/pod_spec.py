@@ -14,6 +14,7 @@ from batchq.compute.kubernetes.pod_names import (
     ATTEMPT,
     CONTAINERS,
     DNS_LABEL,
+    DRAINS,
     FINALIZER,
     GANG,
     HELD_IMAGE,
@@ -23,6 +24,7 @@ from batchq.compute.kubernetes.pod_names import (
     NODE,
     REPLACES,
     ContainerMark,
+    drain_label,
     gang_name,
     name_in_pod,
     pod_name,
@@ -70,13 +72,12 @@ def build_pod(
         mount = volumes.checkpoints(policy.checkpoints, PurePath(launch.checkpoint_directory).name)
         for container in containers:
             container["volumeMounts"].append(mount)
-    is_gang = launch.nodes > 1
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
             "name": name,
-            "labels": {INSTANCE: instance} | ({GANG: gang_name(instance, launch.tag)} if is_gang else {}),
+            "labels": _labels(launch, instance, policy),
             "annotations": _annotations(launch, parts) | ({REPLACES: " ".join(replaces)} if replaces else {}),
             "finalizers": [FINALIZER],
         },
@@ -169,6 +170,12 @@ def _parts(launch: LaunchSpec) -> Iterator[tuple[Tag, ContainerSpec]]:
     named = {tag.container: launch.spec} | {container.name: container.spec for container in launch.beside}
     for name in sorted(named):
         yield Tag(job_id=tag.job_id, attempt=tag.attempt, container_key=f"{tag.node}/{name}"), named[name]
+
+
+def _labels(launch: LaunchSpec, instance: str, policy: PodPolicy) -> dict[str, str]:
+    gang = {GANG: gang_name(instance, launch.tag)} if launch.nodes > 1 else {}
+    drains = {DRAINS: drain_label(launch.placed_on)} if launch.placed_on in policy.refuses_drains else {}
+    return {INSTANCE: instance, **gang, **drains}
 
 
 def _annotations(launch: LaunchSpec, parts: Sequence[tuple[Tag, ContainerSpec]]) -> dict[str, str]:

@@ -10,6 +10,7 @@ start, which is one request with the container's mark, also carried out at most 
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from http import HTTPStatus
 from weakref import WeakValueDictionary
@@ -80,8 +81,10 @@ class PodStarts:
         watch: PodWatch,
         nodes: ClusterNodes,
         departed: DepartedNodes,
+        ensure_budget: Callable[[str], Awaitable[None]],
         clock: Clock,
     ) -> None:
+        """`ensure_budget`: see `DrainBudgets.ensure`."""
         self._instance = instance
         self._namespace = namespace
         self._policy = policy
@@ -91,6 +94,7 @@ class PodStarts:
         self._watch = watch
         self._nodes = nodes
         self._departed = departed
+        self._ensure_budget = ensure_budget
         self._clock = clock
         #: The launches of `create`, with the pods that it returned.
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
@@ -108,6 +112,7 @@ class PodStarts:
         state = self._reader.read_active(pod, launch.tag)
         if not is_bound(pod) and state.state is ContainerState.CREATED:
             await self._create_owned(launch, uid_of(pod))
+            await self._ensure_budget(launch.placed_on)
         self._created[launch.tag] = pod, launch
         name = pod_name(self._instance, launch.tag)
         return Created(container_id=_id_of(pod, launch.tag), state=state.state, pod=name)

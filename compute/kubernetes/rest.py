@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -30,8 +31,9 @@ TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
 CONNECT_TIMEOUT = 5.0  # seconds
 TIMEOUT = 30.0  # seconds of a whole request
 STREAM_TIMEOUT = 90.0  # seconds between two bytes of a stream; a watch has a bookmark each minute
-MAX_CONNECTIONS = 100  # streams and commands included
+MAX_CONNECTIONS = 100  # streams and commands included, followed logs apart
 MAX_REQUESTS = 16  # at the same time: more would open more TLS connections, each for a few requests
+FOLLOWED_BYTES = 2**18  # of a followed log that wait in memory; twice as many stop the connection
 KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server closes it after 90
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -90,6 +92,8 @@ class RestClient:
         self._cluster = cluster
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
+        #: The connections of followed logs, one for each running pod.
+        self._followers: aiohttp.ClientSession | None = None
         self._requests = asyncio.Semaphore(MAX_REQUESTS)
         #: The path of the objects of the jobs' namespace.
         self.namespaced = f"/api/v1/namespaces/{quote(cluster.namespace)}"
@@ -128,11 +132,18 @@ class RestClient:
             selected = {**selected, "continue": following} if following else None
 
     @asynccontextmanager
-    async def stream(self, path: str, query: Query) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A GET request whose response, of any status, is read as it arrives."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=STREAM_TIMEOUT)
+    async def stream(
+        self, path: str, query: Query, *, is_followed: bool = False
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A GET request whose response, of any status, is read as it arrives.
+
+        `is_followed`: the response lasts as long as a container, and its reader decides how long it may be silent.
+        """
+        silence = None if is_followed else STREAM_TIMEOUT
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
+        session = self._open_followers() if is_followed else self._open_session()
         with translate_client_errors(f"GET {path}"):
-            async with self._open_session().get(
+            async with session.get(
                 self._url(path), params=query, headers=self._headers(), timeout=timeout, **self._tls()
             ) as response:
                 yield response
@@ -146,11 +157,12 @@ class RestClient:
             yield socket
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
+        sessions = [session for session in (self._session, self._followers) if session is not None]
+        self._session = self._followers = None
+        for session in sessions:
             await session.close()
-            if self._cluster.tls is not None:  # aiohttp does not wait for the end of TLS connections
-                await self._clock.sleep(TLS_CLOSE)
+        if sessions and self._cluster.tls is not None:  # aiohttp does not wait for the end of TLS connections
+            await self._clock.sleep(TLS_CLOSE)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -158,6 +170,17 @@ class RestClient:
             timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=CONNECT_TIMEOUT)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
         return self._session
+
+    def _open_followers(self) -> aiohttp.ClientSession:
+        """A session for half of the files that this process may open; other followers wait for a connection."""
+        if self._followers is None:
+            files, most = getrlimit(RLIMIT_NOFILE)
+            if most != RLIM_INFINITY:
+                setrlimit(RLIMIT_NOFILE, (most, most))
+                files = most
+            connector = aiohttp.TCPConnector(limit=max(files // 2, 0), force_close=True)  # 0: no limit
+            self._followers = aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=FOLLOWED_BYTES)
+        return self._followers
 
     def _url(self, path: str) -> str:
         return f"{self._cluster.server}{path}"

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
-from batchq.compute.kubernetes.log_reader import read_log
+from batchq.compute.kubernetes.drain_budgets import DrainBudgets
+from batchq.compute.kubernetes.log_reader import OLD_SILENCE, SILENCE, follow_log, read_log
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -53,6 +54,7 @@ class KubernetesRuntime:
         self._version: tuple[int, int] | None = None
         self._rest = RestClient(cluster, clock)
         self._pods = Pods(self._rest, instance)
+        self._budgets = DrainBudgets(self._rest, instance, policy.refuses_drains)
         self._nodes = ClusterNodes(self._rest, instance, clock)
         self._departed = DepartedNodes(self._rest, self._nodes, clock)
         self._reader = PodReader(instance, clock, self._kill_second_start)
@@ -72,6 +74,7 @@ class KubernetesRuntime:
             watch=self._watch,
             nodes=self._nodes,
             departed=self._departed,
+            ensure_budget=lambda environment: self._budgets.ensure(environment, is_old=self._is_old),
             clock=clock,
         )
         self._tasks: set[asyncio.Task[None]] = set()
@@ -136,17 +139,20 @@ class KubernetesRuntime:
 
     async def survey(self) -> tuple[Inspection, ...]:
         await self._verify_version()
+        await self._budgets.begin_survey(is_old=self._is_old)
         found: list[Inspection] = []
         async for pods in self._pods.pages():
             for pod in pods:
                 if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
                     # The server ended between the removal of the last container and that of the pod.
                     await self._remove_pod(pod)
+                self._budgets.keep_for(pod)
                 has_left = await self._departed.include(pod)
                 for tag in self._reader.tags_of(pod):
                     state = self._reader.read(pod, tag, has_node_left=has_left)
                     found.append(replace(state.inspection, machine=pod["spec"].get("nodeName")))
                     self._annotate_run(pod, tag, state)
+        await self._budgets.end_survey(is_old=self._is_old)
         return tuple(found)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
@@ -162,6 +168,11 @@ class KubernetesRuntime:
         lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
         async for line in lines:
             yield line
+
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[list[LogLine], None]:
+        path = f"{self._pods.path}/{self._pods.name_of(tag)}"
+        silence = OLD_SILENCE if self._is_old else SILENCE
+        return follow_log(self._rest, path, name_in_pod(tag), after=after, silence=silence)
 
     async def exec(self, tag: Tag, command: ExecCommand) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Raises ExecRefused: `kubectl exec` reaches the pod."""
@@ -202,9 +213,13 @@ class KubernetesRuntime:
         except StartImpossible as error:
             raise RuntimeUnknown(str(error)) from error
 
+    @property
+    def _is_old(self) -> bool:
+        return self._version is not None and self._version < OLDEST_VERSION
+
     def _has_deadline_kill(self) -> bool:
         """Whether a deadline ends a container that ignores SIGTERM. Kubernetes 1.20 leaves it running."""
-        return self._version is None or self._version >= OLDEST_VERSION
+        return not self._is_old
 
     async def _remove_pod(self, pod: Pod) -> None:
         await self._pods.remove(pod, REMOVE)

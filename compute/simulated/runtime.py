@@ -174,6 +174,9 @@ class SimulatedRuntime:
             if line.at > after:
                 yield line
 
+    async def follow(self, tag: Tag, *, after: int) -> None:
+        """None: all output of simulated containers is stored."""
+
     async def exec(self, tag: Tag, command: ExecCommand) -> SimulatedExecSession:  # noqa: ARG002 - the script decides
         return await self._call("exec", tag, lambda: self._exec(tag))
 

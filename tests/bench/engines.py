@@ -59,6 +59,7 @@ class Running:
             checkpoints=temporary_checkpoints(clock.now),
             checkpoint_retention=None,
             capture_log=capture_log,
+            follow_logs=lambda _job: None,
             read_metrics=None,
             clock=clock,
             survey_interval=survey_interval,

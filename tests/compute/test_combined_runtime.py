@@ -14,7 +14,7 @@ from batchq.errors import (
 )
 from batchq.system.clock import SystemClock
 from tests.support.combined import HERE, NODE, THERE, two_engines
-from tests.support.containers import launch, new_tag, started
+from tests.support.containers import launch, launched, new_tag, started
 from tests.support.scripts import Script
 
 HOST = Resources(millicpus=4000, memory_mib=4096)
@@ -45,6 +45,19 @@ async def test_a_container_of_an_earlier_process_is_found_on_its_engine(runtime)
     await again.kill(tag)
 
     assert (await runtime.inspect(tag)).exit_code == 137
+
+
+async def test_the_engine_of_a_container_decides_whether_its_log_is_followed(runtime):
+    followed = object()
+
+    async def follow(_tag, *, after):
+        return followed
+
+    runtime.second.follow = follow
+    here, there = await launched(runtime, _on(LOCAL)), await launched(runtime, _on(NODE))
+
+    assert await runtime.follow(here, after=0) is None
+    assert await runtime.follow(there, after=0) is followed
 
 
 async def test_an_engine_that_has_not_answered_proves_no_absence(runtime):

@@ -1,5 +1,7 @@
 """The contract of every runtime, with the same scripts for each."""
 
+from contextlib import aclosing
+
 import pytest
 from msgspec.structs import replace
 
@@ -403,6 +405,18 @@ async def test_a_log_is_read_from_a_position(runtime):
 
     assert await output(runtime, found.tag, after=first.at) == ["two"]
     assert await output(runtime, found.tag, after=second.at) == []
+
+
+async def test_a_log_is_followed_from_a_position_unless_the_engine_stores_enough(runtime):
+    tag = await started(runtime, LONG)
+    await wait_for_line(runtime, tag, "ready")
+    (ready,) = [line async for line in runtime.logs(tag, after=0)]
+
+    portions = await runtime.follow(tag, after=ready.at - 1)
+
+    if portions is not None:
+        async with aclosing(portions):
+            assert await anext(portions) == [ready]
 
 
 async def test_a_log_is_read_while_the_container_runs(runtime):

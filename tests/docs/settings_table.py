@@ -14,6 +14,8 @@ PAGES = {
     "auth": "accounts-and-keys.md",
     "kubernetes": "kubernetes.md",
     "kubernetes_checkpoints": "kubernetes.md#checkpoints",
+    "kubernetes_follow": "kubernetes.md#logs",
+    "kubernetes_refuse_drains": "kubernetes.md#refuse-drains",
     "runtime": "ci.md",
     "network": "networks.md",
     "container_runtime": "engines.md#oci-runtimes",

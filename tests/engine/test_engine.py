@@ -153,6 +153,7 @@ def unstarted(mailbox):
         checkpoints=temporary_checkpoints(clock.now),
         checkpoint_retention=None,
         capture_log=None,
+        follow_logs=lambda _job: None,
         read_metrics=None,
         clock=clock,
         survey_interval=10.0,

@@ -26,6 +26,9 @@ class Engine:
         self.answers = asyncio.Event()
         self._hanging = lambda _: False
         self.meanwhile = lambda _: None  # called before each read of a log
+        #: By followed container, how many of the next lines its follower receives; None: the stream ends.
+        self.deliveries = {}
+        self.follows = True
 
     def hang(self, *tags):
         """Let calls about these containers, or all calls, wait until `answers` is set."""
@@ -51,6 +54,16 @@ class Engine:
             yield line
         if count == self.silent_after:
             raise RuntimeUnknown("silent")
+
+    async def follow(self, tag, *, after):
+        return self._followed(tag, after) if self.follows else None
+
+    async def _followed(self, tag, after):
+        queue, position = self.deliveries.setdefault(tag, asyncio.Queue()), 0
+        while (number := await queue.get()) is not None:
+            portion, position = self.written[tag][position : position + number], position + number
+            if lines := [line for line in portion if line.at > after]:
+                yield lines
 
     async def remove_silent(self, tag):
         if self.clears_silent and self.written.get(tag) == []:

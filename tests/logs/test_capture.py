@@ -292,7 +292,9 @@ OVERTAKING = st.integers(-SECOND + 1, 0)
 ACTIONS = st.lists(
     st.tuples(st.just("write"), OVERTAKING, st.sampled_from(["", "a", "b", "c" * 5000]))
     | st.tuples(st.just("copy_new"), st.sampled_from([None, 0, 1, 3]), st.none())
-    | st.tuples(st.just("capture"), st.sampled_from([None, 0, 1, 3]), st.none()),
+    | st.tuples(st.just("capture"), st.sampled_from([None, 0, 1, 3]), st.none())
+    | st.tuples(st.just("deliver"), st.integers(1, 3), st.none())
+    | st.tuples(st.just("break"), st.none(), st.none()),
     max_size=40,
 )
 
@@ -311,15 +313,41 @@ def test_any_sequence_of_captures_stores_each_line_once(actions):
 
 
 async def perform(actions, *, engine, capture, clock):
-    """Each action, and a last capture. Of two lines one may overtake the other by less than a second."""
-    now = count(10 * SECOND, SECOND // 3)
+    """Each action, and a last capture. Of two lines one may overtake the other by less than a second.
+
+    After "deliver" a follower receives the next lines, after "break" another one begins.
+    """
+    now, follower = count(10 * SECOND, SECOND // 3), None
     for action, how, message in actions:
         clock.pass_seconds(1)
         if action == "write":
             engine.write(TAG, message, at=next(now) + how)
             continue
+        if action in {"deliver", "break"}:
+            follower = follower or asyncio.create_task(capture.follow(TAG, _received, marks_gap=False))
+            engine.deliveries.setdefault(TAG, asyncio.Queue()).put_nowait(how)
+            await _settled(engine, follower)
+            follower = None if follower.done() else follower
+            continue
+        if action == "capture" and follower is not None:  # the container has ended
+            engine.deliveries[TAG].put_nowait(None)
+            await follower
+            follower = None
         engine.silent_after = how
         with suppress(RuntimeUnknown):
             await (capture.capture(TAG) if action == "capture" else capture.copy_new(TAG, max_age=COPY_INTERVAL))
         engine.silent_after = None
+    if follower is not None:
+        engine.deliveries[TAG].put_nowait(None)
+        await follower
     await capture.capture(TAG)
+
+
+async def _received(_characters):
+    pass
+
+
+async def _settled(engine, follower):
+    """Let the follower run until it waits for the next lines."""
+    while not follower.done() and not (engine.deliveries[TAG].empty() and engine.deliveries[TAG]._getters):  # noqa: ASYNC110
+        await asyncio.sleep(0)

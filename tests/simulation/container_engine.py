@@ -182,6 +182,9 @@ class FaultyRuntime(RuntimeProxy):
             yield line
             await self._lifetime.fault_point("during", "reading a log", tag)
 
+    async def follow(self, tag: Tag, *, after: int) -> None:
+        """None, as Docker."""
+
     async def lost_before(self) -> datetime | None:
         return self._shown(await self.runtime.lost_before())
 

@@ -57,6 +57,7 @@ class InProcessServer:
         survey_interval: float,
         restricts_accounts: bool = True,
         new_job_id: Callable[[], JobId] | None = None,
+        follows_logs: bool = False,
     ) -> None:
         """`new_job_id` gives each submitted job its id; without it ids are random, as in production.
 
@@ -71,7 +72,9 @@ class InProcessServer:
         self.catalog = CatalogService(
             store=store, jobs=store, clock=clock, disk_guard=BOTTOMLESS, changed=mailbox.catalog_changed
         )
-        self.logs = CloudWatchLogs(store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED)
+        self.logs = CloudWatchLogs(
+            store=store, archive=archive, runtime=runtime, clock=clock, quota=UNLIMITED, is_following=follows_logs
+        )
         metrics = MetricsService(logs=self.logs, checkpoints=checkpoints)
         self.engine = Engine(
             mailbox=mailbox,
@@ -82,6 +85,7 @@ class InProcessServer:
             checkpoints=checkpoints,
             checkpoint_retention=None,
             capture_log=self.logs.capture,
+            follow_logs=self.logs.on_saved,
             read_metrics=metrics.of_ended,
             clock=clock,
             survey_interval=survey_interval,
@@ -116,6 +120,7 @@ class InProcessServer:
     async def kill(self) -> None:
         """End at once, as `kill -9` does: every task is cancelled, and nothing more is saved."""
         await self.engine.tasks.cancel()
+        await self.logs.close()
 
     def submission_service(self, *, stop_grace: timedelta, prices: Prices | None = None) -> SubmissionService:
         """The submission service with this default of the time between a stop signal and the kill, and these prices."""

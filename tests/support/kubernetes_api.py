@@ -27,8 +27,10 @@ from batchq.domain.ids import JobId, Tag
 from batchq.domain.training import MOUNT_POINT
 from batchq.errors import StartRefused
 from batchq.ports.runtime import ContainerState, LaunchSpec
+from tests.support.kubernetes_logs import precise
 
 NAMESPACE = "/api/v1/namespaces/{namespace}"
+BUDGETS = "/apis/policy/{version}/namespaces/{namespace}/poddisruptionbudgets"
 HELD_IMAGE = "127.0.0.1:1/batchq-held:1"
 SMALL = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 TWO_CORES = {"cpu": "2", "memory": "4Gi", "pods": "110"}  # as the nodes of the bed
@@ -73,7 +75,7 @@ class ModelCluster:
         self.nodes = {"n1": node("n1"), "n2": node("n2")}
         #: The names of the nodes whose kubelets report nothing, and do not answer.
         self.cut = set()
-        self.pods, self.secrets, self.services, self.events = {}, {}, {}, {}
+        self.pods, self.secrets, self.services, self.events, self.budgets = {}, {}, {}, {}, {}
         #: Pods of other namespaces.
         self.others = []
         #: Images that are not on the nodes, with the error of their pull.
@@ -98,6 +100,9 @@ class ModelCluster:
         #: and the message of an error; None: no fault.
         self.fault = lambda _method, _path: None
         self.oldest_version = 0
+        #: The logs that tests write, by the name of the pod; others are the output of scripts.
+        self.logs = {}
+        self._streams = set()
         self._version = count(1)
         self._history = []
         #: Each object at its last change, by uid.
@@ -138,6 +143,10 @@ class ModelCluster:
                 web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.post(f"{NAMESPACE}/services", self._create_service),
                 web.get(f"{NAMESPACE}/services/{{name}}", self._get_service),
+                web.post(f"{pods}/{{name}}/eviction", self._evict),
+                web.get(BUDGETS, self._get_budgets),
+                web.post(BUDGETS, self._create_budget),
+                web.delete(f"{BUDGETS}/{{name}}", self._delete_budget),
             ]
         )
 
@@ -206,6 +215,11 @@ class ModelCluster:
         for queue, watched in self._watchers.items():
             if watched.startswith(path):
                 queue.put_nowait(None)
+
+    def break_streams(self):
+        """Break the connections of followed logs."""
+        for task in self._streams:
+            task.cancel()
 
     async def run_late_calls(self):
         """Carry out the calls that were late."""
@@ -402,8 +416,23 @@ class ModelCluster:
             bound = "nodeName" in pod["spec"]
             return failure(400, "BadRequest", "container is waiting to start") if bound else web.Response(status=204)
         since = request.query.get("sinceTime", "")
-        lines = [f"{_precise(line.at)} {line.message}\n" for line in container.lines()]
+        if (written := self.logs.get(pod["metadata"]["name"])) is not None:
+            return await self._written_log(request, written, since)
+        lines = [f"{precise(line.at)} {line.message}\n" for line in container.lines()]
         return web.Response(text="".join(line for line in lines if line[: len(since)] >= since))
+
+    async def _written_log(self, request, written, since):
+        if "follow" not in request.query:
+            return web.Response(text=written.newest(since))
+        response = web.StreamResponse()
+        await response.prepare(request)
+        task = asyncio.current_task()
+        self._streams.add(task)
+        try:
+            await written.follow(since, response.write)
+        finally:
+            self._streams.discard(task)
+        return response
 
     async def _exec(self, request):
         pod = self.pods.get(request.match_info["name"])
@@ -469,6 +498,41 @@ class ModelCluster:
     async def _get_service(self, request):
         service = self.services.get(request.match_info["name"])
         return _not_found(request) if service is None else web.json_response(service)
+
+    async def _evict(self, request):
+        pod = self.pods.get(request.match_info["name"])
+        if pod is None:
+            return _not_found(request)
+        labels = pod["metadata"].get("labels", {}).items()
+        if any(budget["spec"]["selector"]["matchLabels"].items() <= labels for budget in self.budgets.values()):
+            return failure(429, "TooManyRequests", "it would violate the pod's disruption budget")
+        pod["metadata"] |= {"deletionTimestamp": stamp(now()), "deletionGracePeriodSeconds": 1}
+        self._stop(pod)
+        return web.json_response({"status": "Success"}, status=201)
+
+    def _has_budgets(self, request):
+        """Whether the version of the API exists on this server."""
+        return request.match_info["version"] == ("v1" if self.minor >= 21 else "v1beta1")
+
+    async def _get_budgets(self, request):
+        if not self._has_budgets(request):
+            return failure(404, "NotFound", "the server could not find the requested resource")
+        _, _, instance = request.query.get("labelSelector", "").partition("=")
+        found = [budget for budget in self.budgets.values() if _is_of(budget, instance)]
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
+
+    async def _create_budget(self, request):
+        budget = await request.json()
+        if not self._has_budgets(request):
+            return failure(404, "NotFound", "the server could not find the requested resource")
+        if budget["metadata"]["name"] in self.budgets:
+            return failure(409, "AlreadyExists", "the budget already exists")
+        self.budgets[budget["metadata"]["name"]] = budget
+        return web.json_response(budget, status=201)
+
+    async def _delete_budget(self, request):
+        budget = self.budgets.pop(request.match_info["name"], None)
+        return _not_found(request) if budget is None else web.json_response({"status": "Success"})
 
     # The kubelets
 
@@ -695,11 +759,6 @@ def _owner(secret):
 
 def _not_found(request):
     return failure(404, "NotFound", f'"{request.match_info["name"]}" not found')
-
-
-def _precise(nanoseconds):
-    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
 def _phase(pod):

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -153,6 +153,9 @@ class RuntimeProxy:
 
     def logs(self, tag: Tag, *, after: int) -> AsyncGenerator[LogLine, None]:
         return self.runtime.logs(tag, after=after)
+
+    async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[Sequence[LogLine], None] | None:
+        return await self.runtime.follow(tag, after=after)
 
     def deaths(self) -> AbstractAsyncContextManager[AsyncIterator[Tag | DeathReport]]:
         return self.runtime.deaths()

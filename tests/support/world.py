@@ -89,6 +89,8 @@ class World:
         self._definitions = count()
         self.caller = builders.ADMIN
         self.people = builders.PEOPLE
+        #: Whether servers that start later follow the logs of containers.
+        self.follows_logs = False
         #: Of new jobs; None: their costs are not known.
         self.prices: Prices | None = None
 
@@ -113,6 +115,7 @@ class World:
             people=lambda: self.people,
             survey_interval=self.survey_interval,
             new_job_id=self._new_job_id,
+            follows_logs=self.follows_logs,
         )
         self.engine, self.catalog, self.logs = self.server.engine, self.server.catalog, self.server.logs
         self.jobs, self.submissions = self.server.jobs, self.server.submission_service(stop_grace=GRACE)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from batchq.compute.kubernetes.examination import CLUSTER_RIGHTS, NAMESPACE_RIGHTS, examine_cluster
+from batchq.compute.kubernetes.examination import CLUSTER_RIGHTS, DRAIN_RIGHTS, NAMESPACE_RIGHTS, examine_cluster
 from batchq.doctor.environment import clock_findings, engine_findings
 from batchq.doctor.facts import Level, RuntimeFault, UnavailableRuntime
 from batchq.system.clock import SystemClock
@@ -17,14 +17,14 @@ from tests.support.kubernetes_api import ModelCluster, node
 ROOT = Path(__file__).parents[3]
 
 
-async def examined(tmp_path, cluster):
+async def examined(tmp_path, cluster, **options):
     async with served(cluster) as url:
         file = kubeconfig(tmp_path, url)
-        return await asyncio.to_thread(examine_cluster, file, SystemClock())
+        return await asyncio.to_thread(examine_cluster, file, SystemClock(), **options)
 
 
-async def findings(tmp_path, cluster):
-    found = engine_findings([await examined(tmp_path, cluster)])
+async def findings(tmp_path, cluster, **options):
+    found = engine_findings([await examined(tmp_path, cluster, **options)])
     return [(finding.level, finding.message) for finding in found]
 
 
@@ -53,6 +53,15 @@ async def test_missing_rights_are_named(tmp_path):
         "these credentials may not create pods/exec in jobs, list nodes in the cluster; jobs fail or wait",
     ) in (found)
     assert [level for level, _ in found] == [Level.OK, Level.PROBLEM, Level.WARNING]
+
+
+async def test_the_right_to_refuse_drains_is_needed_only_with_the_setting(tmp_path):
+    cluster = ModelCluster()
+    cluster.denied = {("create", "poddisruptionbudgets", "jobs")}
+
+    assert [level for level, _ in await findings(tmp_path, cluster)] == [Level.OK]
+    message = "these credentials may not create poddisruptionbudgets in jobs; jobs fail or wait"
+    assert (Level.PROBLEM, message) in await findings(tmp_path, cluster, refuses_drains=True)
 
 
 async def test_nodes_that_take_no_jobs_are_listed_with_their_reasons(tmp_path):
@@ -118,7 +127,9 @@ def test_the_roles_of_the_manifest_are_the_rights_that_the_doctor_checks():
         document["kind"]: document["rules"] for document in documents if document["kind"] in {"Role", "ClusterRole"}
     }
 
-    assert rights_in(roles["Role"]) == {right: set(verbs) for right, verbs in NAMESPACE_RIGHTS.items()}
+    assert rights_in(roles["Role"]) == {
+        right: set(verbs) for right, verbs in {**NAMESPACE_RIGHTS, **DRAIN_RIGHTS}.items()
+    }
     assert rights_in(roles["ClusterRole"]) == {right: set(verbs) for right, verbs in CLUSTER_RIGHTS.items()}
 
 

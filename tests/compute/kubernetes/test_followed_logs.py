@@ -1,0 +1,180 @@
+"""A follower of a pod's log loses no line and stores none twice, whatever happens to files, connections and servers."""
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from itertools import count
+
+import pytest
+
+from batchq.compute.kubernetes import runtime as kubernetes
+from batchq.domain.enums import Status
+from batchq.errors import RuntimeUnknown
+from batchq.logs import followers
+from batchq.logs.capture import LogCapture
+from batchq.logs.followers import LogFollowers
+from batchq.system.clock import SystemClock
+from tests.compute.kubernetes.conftest import name_of
+from tests.support.builders import job
+from tests.support.containers import started
+from tests.support.inline import InlineLogFiles
+from tests.support.kubernetes import kubernetes_runtime
+from tests.support.kubernetes_api import ModelCluster
+from tests.support.kubernetes_logs import RotatedLog
+from tests.support.scripts import Script
+from tests.support.stubs import UNLIMITED
+
+ALL = 10**9
+LASTING = Script(seconds=None, on_term=0)
+
+
+class FollowedPod:
+    """A running pod whose log a server follows, and what the server has stored."""
+
+    def __init__(self, runtime, cluster, tag, *, follows_rotations=True):
+        self.runtime, self.tag, self.archive, self._number = runtime, tag, InlineLogFiles(), count()
+        self.log = cluster.logs[name_of(tag)] = RotatedLog(follows_rotations=follows_rotations)
+        self._job = job(id=tag.job_id, status=Status.RUNNING)
+        self.begin()
+
+    def begin(self):
+        """Begin a server."""
+        self.capture = LogCapture(archive=self.archive, runtime=self.runtime, clock=SystemClock(), quota=UNLIMITED)
+        self.followers = LogFollowers(self.capture, is_following=True)
+        self.followers.on_saved(self._job)
+
+    async def write(self, lines):
+        await self.log.write(*(f"line {next(self._number)}" for _ in range(lines)))
+
+    async def stored(self):
+        page = await self.archive.read(self.tag.log_id, position=0, limit=ALL, max_bytes=ALL)
+        return [line.message for line in page.lines]
+
+    async def until_stored(self, lines):
+        async with asyncio.timeout(20):
+            while await self.stored() != [f"line {number}" for number in range(lines)]:  # noqa: ASYNC110 - a file sets no event
+                await asyncio.sleep(0.005)
+
+    async def read(self):
+        """Read the log as a client does."""
+        with suppress(RuntimeUnknown):
+            await self.capture.copy_new(self.tag, max_age=timedelta(0))
+
+
+@asynccontextmanager
+async def followed_pod(*, minor=36, **options):
+    async with kubernetes_runtime(ModelCluster(minor=minor), allow_old=True) as (runtime, cluster):
+        pod = FollowedPod(runtime, cluster, await started(runtime, LASTING), **options)
+        try:
+            yield pod, cluster
+        finally:
+            await pod.followers.close()
+            await pod.log.end()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(followers, "STORE_INTERVAL", timedelta(0))
+    monkeypatch.setattr(followers, "REOPEN_PAUSE", timedelta(seconds=0.01))
+    monkeypatch.setattr(kubernetes, "OLD_SILENCE", 0.05)
+
+
+@pytest.mark.parametrize(("minor", "follows_rotations"), [(36, True), (20, False)], ids=["1.36", "1.20"])
+async def test_all_lines_of_rotated_files_are_stored_once(minor, follows_rotations):
+    async with followed_pod(minor=minor, follows_rotations=follows_rotations) as (pod, _):
+        for lines in (300, 600, 900):
+            await pod.write(300)
+            await pod.until_stored(lines)
+            await pod.log.rotate()
+
+        await pod.followers.capture(pod.tag)
+
+        await pod.until_stored(900)
+        assert pod.log.followers == 1 or not follows_rotations
+
+
+async def test_readers_beside_a_follower_store_no_line_twice():
+    async with followed_pod() as (pod, _):
+        for _ in range(20):
+            await asyncio.gather(pod.write(50), pod.read(), pod.read())
+            await pod.read()
+        await pod.log.rotate()
+        await pod.write(1)
+
+        await pod.until_stored(1001)
+
+
+async def test_a_broken_connection_is_continued():
+    async with followed_pod() as (pod, cluster):
+        for lines in (100, 200, 300):
+            await pod.write(100)
+            await pod.until_stored(lines)
+            cluster.break_streams()
+        await pod.write(1)
+
+        await pod.until_stored(301)
+        assert pod.log.followers > 1
+
+
+async def test_another_server_continues():
+    async with followed_pod() as (pod, _):
+        await pod.write(100)
+        await pod.until_stored(100)
+        await pod.followers.close()
+        await pod.write(100)
+
+        pod.begin()
+
+        await pod.until_stored(200)
+
+
+async def test_the_log_of_a_deleted_pod_is_stored_although_it_cannot_be_read_any_more():
+    async with followed_pod() as (pod, cluster):
+        await pod.write(100)
+        await pod.until_stored(100)
+        cluster.logs[name_of(pod.tag)] = RotatedLog()
+        await pod.log.write("line 100")
+        await pod.log.end()
+
+        await pod.followers.capture(pod.tag)
+
+        await pod.until_stored(101)
+
+
+async def test_the_end_on_a_node_that_left_is_not_awaited():
+    async with followed_pod() as (pod, cluster):
+        await pod.write(1)
+        await pod.until_stored(1)
+        cluster.lose_node("n1")
+
+        async with asyncio.timeout(5):
+            await pod.followers.capture(pod.tag)
+
+        await pod.until_stored(1)
+
+
+async def test_a_slow_archive_stops_the_log_in_place_of_filling_the_memory():
+    async with followed_pod() as (pod, _):
+        await pod.write(1)
+        await pod.until_stored(1)
+        writes = asyncio.Event()
+        append = pod.archive.append
+
+        async def slow_append(*lines):
+            await writes.wait()
+            return await append(*lines)
+
+        pod.archive.append = slow_append
+        line = "x" * 100_000
+        async with asyncio.timeout(20):
+            await pod.log.write(*[line] * 400)
+            sent = -1
+            while sent != pod.log.sent:
+                sent = pod.log.sent
+                await asyncio.sleep(0.3)
+
+        assert sent < 20_000_000
+        writes.set()
+        async with asyncio.timeout(60):
+            while (await pod.stored()).count(line) < 400:  # noqa: ASYNC110 - a file sets no event
+                await asyncio.sleep(0.1)
