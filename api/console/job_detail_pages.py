@@ -65,9 +65,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     view = await parts.views.explained(job, caller=caller)
     stays = _stays(view.history, parts.clock.now())
     around = await jobs_around(parts, job, caller=caller)
+    view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     is_whole = FRAGMENT not in visit.http.headers
-    if is_whole:  # results change while the job runs, without a notice, and cost more to read
-        view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
         "view": view,
@@ -78,7 +77,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "is_whole": is_whole,
         **await _pictures(parts, job, view.history, caller),
-        "output": await _output(parts, job, caller) if is_whole else None,
+        "output": await _output(parts, job, LOG_LINES if is_whole else 1, caller),
         "crumbs": job_crumbs(job.id, job.spec.name),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -132,15 +131,15 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes.form is not DefinitionForm.NODES or node_of(job.id)[1] is not None)
 
 
-async def _output(parts: Parts, job: Job, caller: Caller) -> JobOutput | None:
-    """None for a job whose parts have logs."""
+async def _output(parts: Parts, job: Job, most: int, caller: Caller) -> JobOutput | None:
+    """The last `most` lines; None for a job whose parts have logs. An update shows no lines: the script reads them."""
     if not _has_log(job):
         return None
     log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
     follows = job.status not in FINISHED and log.captured
     if log.tag is None or not log.has_run:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
-    page = await parts.log_windows.last(log.tag, limit=LOG_LINES)
+    page = await parts.log_windows.last(log.tag, limit=most)
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 

@@ -226,6 +226,17 @@ async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
     assert f"/ui/jobs/{job_id}/log?attempt=1" in part
 
 
+async def test_an_update_shows_that_the_log_is_complete_and_the_last_results(browser):
+    tags = {"batchq:metric:loss": "loss ([0-9.]+)"}
+    job_id = await browser.run("train-17", script=Script(seconds=0, output=("loss 0.5",)), tags=tags, until="SUCCEEDED")
+
+    part = await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")
+
+    assert "Results loss 0.5" in part.text
+    assert "New lines appear here" not in part.text
+    assert f"/ui/jobs/{job_id}/log/text" in part.page.links
+
+
 async def test_hostile_text_is_shown_escaped(browser):
     script = Script(seconds=None, on_term=143, output=(HOSTILE,))
     job_id = await browser.run("hostile", command=[HOSTILE], script=script, tags={"note": HOSTILE[:200]})
