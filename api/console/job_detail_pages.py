@@ -73,6 +73,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
+        "has_queue_page": job.spec.queue in parts.catalog.queues_of(caller),
+        "is_queue_deleted": job.spec.queue not in parts.catalog.queues,
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "is_whole": is_whole,

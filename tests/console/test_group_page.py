@@ -98,6 +98,15 @@ async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     assert (await browser.describe(again))["tags"]["batchq:group"] == "fit"
 
 
+async def test_the_stop_of_a_group_names_it(browser, sweep):
+    await browser.run("fit-3", tags=TAGS)
+
+    page = await browser.open(f"/ui/stop?group={sweep.rpartition('/')[2]}")
+
+    assert "Terminate 1 job group fit" in page.text
+    assert '<a href="/ui/jobs" data-key="g j" aria-current="page">' in page.body
+
+
 async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     await browser.run("alone", until="SUCCEEDED", script=FAST)
 

@@ -27,6 +27,7 @@ from tests.support.service import serving_forked
 
 pytestmark = pytest.mark.timeout(300)
 
+LONG_NAME = 128 * "q"  # the longest of a queue; it is in the legend of the costs
 LARGE = 401  # jobs: one more than have a cell of their own
 PRICES = 'currency = "EUR"\nvcpu_hour = 1000000.0\n'
 #: What each page has at least once.
@@ -98,6 +99,9 @@ def filled(tmp_path_factory):
         world.reach("licensed-1", "RUNNING")
         held = world.submit("licensed-2", consumableResourcePropertiesOverride=needs, tags={"batchq:group": "held"})
         service.native(f"jobs/{held}/hold", {})
+        world.add_queue(LONG_NAME, vcpus=1)
+        world.submit("long-1", queue=LONG_NAME)
+        world.reach("long-1", "RUNNING")
         world.submit("wide-0", tags={"batchq:group": "wide"})
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(lambda at: world.submit(f"wide-{at}", tags={"batchq:group": "wide"}), range(1, LARGE)))
