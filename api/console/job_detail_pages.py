@@ -73,8 +73,8 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
-        "has_queue_page": job.spec.queue in parts.catalog.queues_of(caller),
-        "is_queue_deleted": job.spec.queue not in parts.catalog.queues,
+        "visible_queues": parts.catalog.queues_of(caller),
+        "queues": parts.catalog.queues,
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "is_whole": is_whole,
@@ -93,8 +93,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "rounded": rounded,
         **await _beside_why(parts, view, caller),
     }
-    name = job_title(job)
-    return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
+    return Page(template="job.html", title=job_title(job), values=values, tab=f"{job.status} {job_title(job)}")
 
 
 async def _pictures(parts: Parts, job: Job, history: Sequence[HistoryEntry], caller: Caller) -> Mapping[str, object]:

@@ -89,7 +89,7 @@ def filled(tmp_path_factory):
         for at in range(3):
             tags = {"batchq:group": "fit", "batchq:metric:loss": "loss ([0-9.]+)"}
             play = Script(seconds=0, output=(f"loss {at}.5",))
-            world.submit(f"fit{at}-1", play, tags=tags, parameters={"lr": f"0.{at}"})
+            world.submit(f"fit{at}-1", play, tags=tags, parameters={"lr": f"0.{at}", "seed": str(at)})
         for at in range(3):
             world.reach(f"fit{at}-1", "SUCCEEDED")
         licence = {"consumableResourceName": "licence", "totalQuantity": 1}
@@ -140,7 +140,9 @@ def test_a_filled_page_is_accessible_and_fits(visit, filled, name, size):
         page.emulate_media(color_scheme=scheme)
         findings = Axe().run(page)
         assert findings.violations_count == 0, f"{scheme}: {findings.generate_report()}"
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= size["width"]
+    for width in (size["width"], 961):  # the least at which the rows of a table are not cards
+        page.set_viewport_size(size | {"width": width})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
 def test_the_outcomes_of_orders_are_accessible_and_fit(visit, filled):
