@@ -242,13 +242,6 @@ async def test_another_site_cannot_log_a_user_out(visitor):
     assert "ada" in (await visitor.open("/ui/")).text
 
 
-async def test_a_page_beyond_the_role_of_a_user_says_who_may_see_it(tmp_path):
-    async with visitor_of(tmp_path / "data", Directory(users={"ada": User(name="ada")})) as visitor:
-        await visitor.log_in()
-        refused = await visitor.open("/ui/queues/default/drain", status=403)
-    assert "Your role does not permit this. Operators and administrators of the server can do it." in refused.text
-
-
 @pytest.mark.fault("SE51")
 @pytest.mark.parametrize("change", ["disabled", "deleted", "no user"])
 async def test_a_key_or_a_user_that_is_gone_ends_its_sessions_with_the_next_request(visitor, change):
