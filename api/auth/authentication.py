@@ -331,7 +331,14 @@ def require(caller: Caller, permission: Permission, operation: str) -> None:
     """
     if not caller.has(permission):
         log.warning("request %s: user %s may not %s", caller.request_id, caller.user, operation)
-        raise access_denied(f"User {caller.user} is not authorized to perform {operation}.")
+        raise PermissionMissing(f"User {caller.user} is not authorized to perform {operation}.")
+
+
+class PermissionMissing(HttpRefusal):
+    """The role of the caller does not permit the operation."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, status=HTTPStatus.FORBIDDEN, code="AccessDeniedException")
 
 
 def access_denied(why: object) -> HttpRefusal:

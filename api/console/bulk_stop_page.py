@@ -21,10 +21,10 @@ from batchq.api.console.state import ConsoleState
 from batchq.api.console.stop_page import REASONS, ReasonForm
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Permission
+from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.bulk_stop import JobOutcome, outcome_message
 from batchq.domain.enums import Outcome, StopKind
-from batchq.domain.ids import JobId, group_path
+from batchq.domain.ids import GroupId, JobId, group_path
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_messages import (
     DONE,
@@ -136,6 +136,7 @@ async def bulk_stop_page(parts: Parts, visit: Call[BulkStopQuery], state: FormSt
         "reasons": REASONS,
         "preview": preview,
         "filters": filters.filters(),
+        "shown_filters": await _shown_filters(parts, filters, caller),
         "must_type": preview.changed + preview.changed_children > WIDE,
         "back": _path_before(filters),
         "other_kind": f"/ui/stop?{urlencode([('kind', _other(kind)), *filters.filters()])}",
@@ -165,6 +166,17 @@ async def bulk_stop_result(parts: Parts, visit: Call[None]) -> PageAnswer:
         raise NotFound("The result is not stored.")
     values = {"result": result} | _outcome_values(result, DONE)
     return Page(template="bulk_stop_result.html", title="Outcome of the order", values=values)
+
+
+async def _shown_filters(parts: Parts, filters: JobFilters, caller: Caller) -> list[tuple[str, str]]:
+    """The filters as a reader knows them: groups by their names. Chosen jobs are left out, since they are listed."""
+    groups = await parts.search.groups(list(map(GroupId, filters.group)), caller=caller) if filters.group else {}
+    names = {str(group_id): group.terms.name for group_id, group in groups.items()}
+    return [
+        (name, names.get(value, value) if name == "group" else value)
+        for name, value in filters.filters()
+        if name != "job"
+    ]
 
 
 def _path_before(filters: JobFilters) -> str:

@@ -3,9 +3,9 @@
 A page begins as the list of all jobs that match. If it has jobs of groups, their places are taken by jobs of no group,
 from a second search, and the first one goes on for a few reads, in order to find the groups among those jobs. By
 submission, a read continues behind the first job of the group in which the read before it ended, because a group may
-have 100,000 jobs; the groups that began among the jobs that are left out are searched by themselves. An earlier group
-has no row if all its matching jobs are among those left out. The page ends where both searches have arrived, so that
-the next one begins there.
+have 100,000 jobs; up to MAX_BETWEEN other groups with jobs among those that are left out are searched by themselves,
+and with more of them the page has the mark `omits_groups`. The page ends where both searches have arrived, so that the
+next one begins there.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,8 @@ from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder, S
 
 MAX_READS = 4  # of one page
 MAX_COUNTED = 999  # jobs of a group
-MAX_BETWEEN = 20  # groups that began among the jobs that a read leaves out
+MAX_BETWEEN = 50  # groups with jobs among those that a read leaves out
+MAX_SEARCHES_BETWEEN = 8  # for the jobs of these groups
 BOTTOM = SearchPosition(0, 0)  # no job has a smaller key
 
 
@@ -49,6 +50,8 @@ class CollapsedPage(Struct, frozen=True, kw_only=True):
     next: SearchPosition | None
     #: See JobPage.
     searched_back_to: datetime | None
+    #: Whether groups may be missing, whose matching jobs are all among those of a larger group.
+    omits_groups: bool = False
 
 
 class GroupReads(Struct, kw_only=True):
@@ -64,6 +67,8 @@ class GroupReads(Struct, kw_only=True):
     searched_back_to: datetime | None = None
     #: Groups of which a read left out jobs.
     skipped: set[GroupId] = field(default_factory=set)
+    #: See CollapsedPage.
+    omits_groups: bool = False
 
 
 async def collapsed_page(parts: Parts, query: PageQuery, caller: Caller) -> CollapsedPage:
@@ -84,15 +89,22 @@ async def collapsed_page(parts: Parts, query: PageQuery, caller: Caller) -> Coll
         for group_id, jobs in here.items()
         if group_id in reads.groups and (len(jobs) > 1 or group_id in reads.skipped)
     ]
-    single = [job for group_id, jobs in here.items() if group_id not in several for job in jobs]
+    matches = [await _match(parts, query, reads, group_id, caller) for group_id in several if here[group_id]]
+    groups = [match for match in matches if match.count.jobs > 1 or not match.count.is_exact]
+    single = [job for group_id, jobs in here.items() if group_id not in _ids(groups) for job in jobs]
     is_whole = end == (rest.next or BOTTOM)
     own = rest.jobs if is_whole else reads.ungrouped if _is_by_end(query) else rest.jobs
     return CollapsedPage(
         jobs=_in_order(query, [*(job for job in own if is_whole or _is_on_page(query, job, end)), *single]),
-        groups=[await _match(parts, query, reads, group_id, caller) for group_id in several if here[group_id]],
+        groups=groups,
         next=None if end == BOTTOM else end,
         searched_back_to=rest.searched_back_to if is_whole else reads.searched_back_to,
+        omits_groups=reads.omits_groups,
     )
+
+
+def _ids(matches: Sequence[GroupMatch]) -> set[GroupId]:
+    return {match.group.terms.id for match in matches}
 
 
 async def _read_groups(
@@ -116,19 +128,37 @@ async def _read_groups(
 
 
 async def _read_between(parts: Parts, query: PageQuery, skipped: Group, reads: GroupReads, caller: Caller) -> None:
-    """Read jobs of the groups that began among those of `skipped`. `query`: with the position of the read before."""
+    """Read jobs of the other groups that have jobs among those of `skipped` that a read leaves out.
+
+    `query`: with the position of the read before. Every search is the last for the groups of the jobs that it finds.
+    """
     assert query.before is not None, "only a read that continues leaves out jobs"
-    newest = GroupQuery(before=query.before.sequence, limit=MAX_BETWEEN, visibility=caller.visibility)
-    began = [group for group in await parts.search.newest_groups(newest) if group.sequence > skipped.sequence]
-    found = {group.terms.id: group for group in began if group.terms.id not in reads.groups}
-    if not found:
-        return
-    selection = replace(query.selection, groups=frozenset(found))
-    for job in (await parts.search.search(replace(query, selection=selection), caller=caller)).jobs:
-        assert job.spec.group is not None, "only jobs of groups are selected"
-        reads.members.setdefault(job.spec.group.id, []).append(job)
-    reads.groups.update(found)
-    reads.skipped.update(found)
+    overlapping = GroupQuery(
+        before=query.before.sequence,
+        since=skipped.created_at,
+        member_after=skipped.sequence,
+        limit=len(reads.groups) + MAX_BETWEEN + 1,
+        visibility=caller.visibility,
+    )
+    found = await parts.search.newest_groups(overlapping)
+    reads.skipped.update(group.terms.id for group in found if group.terms.id in reads.groups)
+    others = {group.terms.id: group for group in found if group.terms.id not in reads.groups}
+    reads.omits_groups = reads.omits_groups or len(others) > MAX_BETWEEN
+    wanted = dict(list(others.items())[:MAX_BETWEEN])
+    for _ in range(MAX_SEARCHES_BETWEEN):
+        if not wanted:
+            return
+        selection = replace(query.selection, groups=frozenset(wanted))
+        page = await parts.search.search(replace(query, selection=selection), caller=caller)
+        for job in page.jobs:
+            if job.spec.group is not None and job.sequence > skipped.sequence:
+                reads.members.setdefault(job.spec.group.id, []).append(job)
+                reads.groups[job.spec.group.id] = others[job.spec.group.id]
+        reads.skipped.update(wanted.keys() & reads.groups)
+        if page.next is None or page.next.sequence <= skipped.sequence:
+            return
+        wanted = {group_id: group for group_id, group in wanted.items() if group_id not in reads.groups}
+    reads.omits_groups = reads.omits_groups or bool(wanted)
 
 
 def _advance(reads: GroupReads, page: JobPage, *, can_skip: bool) -> Group | None:

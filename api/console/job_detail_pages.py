@@ -66,20 +66,21 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     view = await parts.views.explained(job, caller=caller)
     stays = _stays(view.history, parts.clock.now())
     around = await jobs_around(parts, job, caller=caller)
+    view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     is_whole = FRAGMENT not in visit.http.headers
-    if is_whole:  # results change while the job runs, without a notice, and cost more to read
-        view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     values = {
         "job": job,
         "view": view,
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
+        "visible_queues": parts.catalog.queues_of(caller),
+        "queues": parts.catalog.queues,
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "is_whole": is_whole,
         **await _pictures(parts, job, view.history, caller),
-        "output": await _output(parts, job, caller) if is_whole else None,
+        "output": await _output(parts, job, LOG_LINES if is_whole else 1, caller),
         "crumbs": job_crumbs(job.id, job.spec.name),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -93,8 +94,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "rounded": rounded,
         **await _beside_why(parts, view, caller),
     }
-    name = job_title(job)
-    return Page(template="job.html", title=name, values=values, tab=f"{job.status} {name}")
+    return Page(template="job.html", title=job_title(job), values=values, tab=f"{job.status} {job_title(job)}")
 
 
 async def _pictures(parts: Parts, job: Job, history: Sequence[HistoryEntry], caller: Caller) -> Mapping[str, object]:
@@ -133,15 +133,15 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes.form is not DefinitionForm.NODES or node_of(job.id)[1] is not None)
 
 
-async def _output(parts: Parts, job: Job, caller: Caller) -> JobOutput | None:
-    """None for a job whose parts have logs."""
+async def _output(parts: Parts, job: Job, most: int, caller: Caller) -> JobOutput | None:
+    """The last `most` lines; None for a job whose parts have logs. An update shows no lines: the script reads them."""
     if not _has_log(job):
         return None
     log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
     follows = job.status not in FINISHED and log.captured
     if log.tag is None or not log.has_run:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
-    page = await parts.log_windows.last(log.tag, limit=LOG_LINES)
+    page = await parts.log_windows.last(log.tag, limit=most)
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 

@@ -31,6 +31,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import BaseModel
 
+from batchq.api.auth.authentication import PermissionMissing
 from batchq.api.auth.sessions import LoginRequired
 from batchq.api.console.forms import FormState
 from batchq.api.console.refresh import Fragment
@@ -53,6 +54,7 @@ FRAGMENTS = frozenset({LIVE, "dialog", "lines"})  # the blocks that a request ma
 THEMES = frozenset({"light", "dark"})
 MAX_FIELDS = 2000  # of a query or a form
 NOT_FOUND = "There is no such page, or you may not see it."
+FORBIDDEN = "Your role does not permit this. Operators and administrators of the server can do it."
 CHANGED = "The state of the job has changed: nothing was ordered. Read what an order would do now, and order again."
 _HTML = "text/html"
 #: Of every page. Nothing is inline, so neither nonces nor hashes are needed.
@@ -322,6 +324,8 @@ def error_page(failure: RequestFailure) -> web.Response:
         return web.Response(status=HTTPStatus.SEE_OTHER, headers={**HEADERS, "Location": failure.error.login})
     if failure.kind in {FailureKind.NOT_FOUND, FailureKind.UNKNOWN_PATH}:
         status, message, request_id = HTTPStatus.NOT_FOUND, NOT_FOUND, ""
+    elif isinstance(failure.error, PermissionMissing):
+        status, message, request_id = HTTPStatus.FORBIDDEN, FORBIDDEN, failure.request_id
     else:
         status = STATUSES.get(failure.kind, failure.status)
         message, request_id = failure.message, failure.request_id

@@ -82,9 +82,9 @@ def memory_words(mib: int) -> str:
 
 
 def bytes_words(count: int) -> str:
-    """As `0.4 MiB`, `812 MiB` or `12.3 GiB`."""
+    """As `0 MiB`, `0.4 MiB`, `812 MiB` or `12.3 GiB`."""
     mib = count / _MIB
-    if mib < _FEW:
+    if 0 < mib < _FEW:
         return f"{mib:.1f} MiB"
     return f"{mib:,.0f} MiB" if mib < _FEW * _GIB else f"{mib / _GIB:,.1f} GiB"
 

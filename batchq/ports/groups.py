@@ -25,6 +25,8 @@ class GroupQuery(Struct, frozen=True, kw_only=True):
     before: int | None = None
     #: Only groups of which one of the first MAX_QUEUED jobs is in one of these queues; empty: of all queues.
     queues: frozenset[QueueName] = frozenset()
+    #: Only groups with a job whose `Job.sequence` is greater than this and smaller than `before`; None: all.
+    member_after: int | None = None
     limit: int = 100
     #: Only groups of these owners; None: of all owners.
     visibility: Visibility | None = None

@@ -12,7 +12,7 @@ from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import execute_each, load_statements
 
-#: The conditions of a list of groups: they are visible to the caller, and in one of the queues.
+#: The conditions of a list of groups: they are visible to the caller, in one of the queues, and have a job in a range.
 _SELECTED = """
 AND (:user IS NULL OR owner = :user OR account IN (SELECT value FROM json_each(:accounts) AS named))
 AND (
@@ -22,6 +22,13 @@ AND (
             SELECT own.queue FROM jobs AS own INDEXED BY jobs_by_group
             WHERE own.group_id = job_groups.id ORDER BY own.sequence LIMIT :most
         ) AS page WHERE page.queue IN (SELECT value FROM json_each(:queues) AS named)
+    )
+)
+AND (
+    :member_after IS NULL
+    OR EXISTS (
+        SELECT 1 FROM jobs AS own INDEXED BY jobs_by_group
+        WHERE own.group_id = job_groups.id AND own.sequence > :member_after AND own.sequence < :before
     )
 )
 """
@@ -48,6 +55,7 @@ def newest_groups(connection: Connection, query: GroupQuery) -> Sequence[Group]:
         "user": None if seen is None else rows.text(seen.user),
         "accounts": None if seen is None else rows.json_texts(seen.accounts),
         "queues": rows.json_texts(query.queues) if query.queues else None,
+        "member_after": query.member_after,
         "most": MAX_QUEUED,
         "limit": query.limit,
     }

@@ -99,6 +99,15 @@ async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     assert (await browser.describe(again))["tags"]["batchq:group"] == "fit"
 
 
+async def test_the_stop_of_a_group_names_it(browser, sweep):
+    await browser.run("fit-3", tags=TAGS)
+
+    page = await browser.open(f"/ui/stop?group={sweep.rpartition('/')[2]}")
+
+    assert "Terminate 1 job group fit" in page.text
+    assert '<a href="/ui/jobs" data-key="g j" aria-current="page">' in page.body
+
+
 async def test_a_group_is_one_row_of_the_list_of_jobs(browser, sweep):
     await browser.run("alone", until="SUCCEEDED", script=FAST)
 
@@ -170,6 +179,34 @@ async def test_a_group_between_the_jobs_of_a_larger_one_is_shown(browser, monkey
 
     assert [word for word in names(page) if word != "fit-job"] == ["fit-a", "fit-b"]
     assert re.search(r"fit-a 7 succeeded 7 root fit-b 2 succeeded 2 root", page.text)
+
+
+async def run_in_groups(browser, groups, name="fit-job"):
+    for group in groups:
+        await browser.run(name, until="SUCCEEDED", script=FAST, tags={"batchq:group": f"fit-{group}"})
+
+
+async def test_earlier_groups_are_shown_whose_jobs_are_all_between_those_of_a_larger_one(browser, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.job_list_page.PER_PAGE", 3)
+    await run_in_groups(browser, "bc", name="other")
+    await run_in_groups(browser, "aabbcbaaaa")
+
+    page = await browser.open("/ui/jobs?name=fit-job")
+
+    assert re.search(r"fit-a 6 succeeded 6 root fit-b 4 succeeded 3 of 4 root", page.text)
+    assert names(page) == ["fit-job", "fit-a", "fit-b", "fit-job"]  # the filter, two groups, the only match of fit-c
+    assert 'id="omitted"' not in page.body
+
+
+async def test_a_page_says_that_groups_between_the_jobs_of_a_larger_one_are_missing(browser, monkeypatch):
+    monkeypatch.setattr("batchq.api.console.job_list_page.PER_PAGE", 3)
+    monkeypatch.setattr("batchq.api.console.job_collapse.MAX_BETWEEN", 1)
+    await run_in_groups(browser, "bc", name="other")
+    await run_in_groups(browser, "aabbccaaaa")
+
+    page = await browser.open("/ui/jobs?name=fit-job")
+
+    assert "some have no row here" in page.text
 
 
 async def test_running_jobs_of_a_group_are_one_row_of_each_page(browser, sweep):

@@ -71,6 +71,16 @@ async def test_a_cancelled_job_that_runs_shows_who_cancelled_it_and_what_follows
     await browser.call("canceljob", {"jobId": job_id, "reason": "too hot"})
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert re.search(r"RUNNING, will not be retried: cancelled( by \w+)? [0-9: -]+ UTC ?, 'too hot'", page.text)
+    assert f"/ui/jobs/{job_id}/pause" not in page.page.links
+
+
+async def test_the_page_of_a_job_says_that_its_queue_was_deleted(browser):
+    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
+    await browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
+    await browser.call("deletejobqueue", {"jobQueue": "default"})
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert "Queue default deleted" in page.text
+    assert "/ui/queues/default" not in page.page.links
 
 
 async def test_a_held_job_can_be_released(browser):
@@ -160,7 +170,8 @@ async def test_a_job_with_prices_has_a_cost(tmp_path):
     prices.write_text('currency = "EUR"\nvcpu_hour = 1.0\n')
     async with console_of(tmp_path / "data", prices=prices) as browser:
         job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
-        assert "0.00 EUR" in (await browser.open(f"/ui/jobs/{job_id}")).text
+        page = await browser.open(f"/ui/jobs/{job_id}")
+        assert "Cost 0.00 EUR Request" in page.text  # with a single part, the sum alone
 
 
 async def test_a_long_value_is_folded(browser):
@@ -224,6 +235,17 @@ async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
     assert len(pieces) == 5
     assert [piece for piece in pieces if piece not in whole] == []
     assert f"/ui/jobs/{job_id}/log?attempt=1" in part
+
+
+async def test_an_update_shows_that_the_log_is_complete_and_the_last_results(browser):
+    tags = {"batchq:metric:loss": "loss ([0-9.]+)"}
+    job_id = await browser.run("train-17", script=Script(seconds=0, output=("loss 0.5",)), tags=tags, until="SUCCEEDED")
+
+    part = await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")
+
+    assert "Results loss 0.5" in part.text
+    assert "New lines appear here" not in part.text
+    assert f"/ui/jobs/{job_id}/log/text" in part.page.links
 
 
 async def test_hostile_text_is_shown_escaped(browser):

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from batchq.api.console import job_list_page, job_tabs, rerun_page
-from batchq.api.console.job_list_page import JobsQuery, older_path, position
+from batchq.api.console.job_list_query import JobsQuery, older_path, position
 from batchq.api.console.job_order import SortColumn
 from batchq.api.http.page_tokens import PageTokens, position_text
 from batchq.compute.simulated.script import Script

@@ -2,6 +2,8 @@
 
 import pytest
 
+from batchq.domain.access.accounts import Directory, User
+from tests.console.test_login import visitor_of
 from tests.service.job_queue import ENDLESS
 
 
@@ -119,3 +121,10 @@ async def test_an_order_that_closes_a_queue_is_described_first(browser, order):
 
 async def test_a_queue_that_does_not_exist_has_no_page_of_an_order(browser):
     await browser.open("/ui/queues/none/drain", status=404)
+
+
+async def test_a_page_beyond_the_role_of_a_user_says_who_may_see_it(tmp_path):
+    async with visitor_of(tmp_path / "data", Directory(users={"ada": User(name="ada")})) as visitor:
+        await visitor.log_in()
+        refused = await visitor.open("/ui/queues/default/drain", status=403)
+    assert "Your role does not permit this. Operators and administrators of the server can do it." in refused.text

@@ -9,7 +9,9 @@ import pytest
 
 from batchq.domain import status_reasons, wording
 from batchq.domain.enums import Status
+from batchq.domain.explanation.ended_reasons import NotStartedReason
 from batchq.domain.explanation.explain import REASONS, explain
+from batchq.domain.explanation.explanation import Figure
 from batchq.domain.explanation.facts import BlockedHead, Obstacle, QueuePosition, Reader, RelatedJobs
 from batchq.domain.explanation.queued_reasons import EngineUnavailableReason
 from batchq.domain.ids import QueueName
@@ -99,6 +101,8 @@ def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
         (wording.list_words, ["a"], "a"),
         (wording.list_words, ["a", "b"], "a and b"),
         (wording.list_words, list("abcde"), "a, b, c and 2 more"),
+        (wording.bytes_words, 0, "0 MiB"),
+        (wording.bytes_words, 2**19, "0.5 MiB"),
         (wording.vcpus_words, 1000, "1 vCPU"),
         (wording.vcpus_words, 250, "0.25 vCPUs"),
         (wording.vcpus_words, 61_000, "61 vCPUs"),
@@ -109,6 +113,11 @@ def test_every_reason_has_a_label_of_words_that_its_sentence_has(reason):
 )
 def test_figures_and_texts_of_users_are_rendered_in_few_words(render, value, text):
     assert render(value) == text
+
+
+def test_a_cut_text_ends_a_sentence_with_three_dots():
+    reason = Figure.text(wording.short("x" * 1000))
+    assert NotStartedReason(figures={"reason": reason}).sentence.endswith("xxx...")
 
 
 def test_the_lacking_resources_of_a_head_name_no_account():

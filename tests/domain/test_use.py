@@ -63,7 +63,7 @@ def test_the_words_leave_out_what_was_not_measured():
     use = Use(sampled_at=NOON, cpu_seconds=17, peak_memory=812 * MIB, bytes_read=0)
 
     assert use_words(use, started, None, **size) == (
-        "17 s of CPU time; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB; read 0.0 MiB"
+        "17 s of CPU time; 1.7 of 2 vCPUs; peak 812 of 1,024 MiB; read 0 MiB"
     )
     assert use_words(Use(sampled_at=NOON, working_set=11 * 1024 * MIB), started, stopped, **size) == (
         "working set 11.0 GiB; as of 0.6 s before the end"

@@ -127,6 +127,15 @@ function notify(path, outcome, body = "") {
   };
 }
 
+// ---- A screen reader hears once that the job or group of the page has ended; other changes are silent
+
+let wasEnded = find("#live [data-ended]") !== null;
+function announceEnd() {
+  const ended = find("#live [data-ended]");
+  if (ended && !wasEnded) find("#announce").textContent = `Ended: ${ended.dataset.ended}`;
+  wasEnded = ended !== null;
+}
+
 function startFollowing() {
   showFollowed();
   followButton?.addEventListener("click", toggleFollowed);
@@ -142,5 +151,6 @@ function startFollowing() {
 countChosen();
 document.addEventListener("change", onChange);
 document.addEventListener("refreshed", countChosen);
+document.addEventListener("refreshed", announceEnd);
 find("#search")?.addEventListener("input", (event) => searchSoon(event.currentTarget));
 if (isSecureContext && "Notification" in globalThis) startFollowing();

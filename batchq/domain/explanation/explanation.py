@@ -82,7 +82,7 @@ class Explanation:
         """One or more sentences with figures."""
         known = self._words()
         more = (text.format_map(known) for text in self.more if _names_in(text) <= known.keys())
-        return " ".join((_first_known(self.sentences, known), *more))
+        return " ".join((_first_known(self.sentences, known), *more)).replace("....", "...")  # the end of a cut text
 
     @property
     def label(self) -> str:

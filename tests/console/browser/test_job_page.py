@@ -35,6 +35,8 @@ def test_the_log_stays_while_the_page_is_updated_and_memory_is_offered(visit, wo
     expect(page.locator("#job-head .status-FAILED")).to_be_visible()
 
     assert page.locator("#log").get_attribute("data-seen") == "yes"
+    expect(page.locator("#announce")).to_have_text("Ended: FAILED")
+    expect(page.locator("#output-end")).not_to_contain_text("New lines")
     expect(page.locator("#why .last-lines")).to_contain_text("first line")
     expect(page.locator("#request")).to_be_visible()
     log = visitor.open(f"/ui/jobs/{world.jobs['keeps-1']}/log")
