@@ -119,7 +119,7 @@ async def test_the_array_of_children_is_not_read_for_each_event_of_a_child():
     harness = LoopHarness(CountingStore(), catalog_of())
     await harness.loop.load()
     await harness.process(SURVEYED, submit(ONE, array_size=2))
-    while harness.loop.arrays.busy:
+    while harness.loop.arrays.unfinished:
         await harness.process(ContinueWork())
     for index in range(2):
         created = on.ContainerCreated(attempt=1, container_id="c")

@@ -17,6 +17,7 @@ STAMPS = "Podman before 5.8 cuts the time stamps of lines to whole seconds"
 WORDS = "the test expects a text or value of Docker"
 
 _COMPUTE, _CONTRACT, _SERVICE = "tests/compute/test_docker", "tests/contracts/test_runtime.py::", "tests/service/test_"
+_CLIENTS = "tests/clients/test_"
 _PARTS, _NETWORKS, _MOUNTS = f"{_COMPUTE}_parts.py::", f"{_COMPUTE}_networks.py::", f"{_COMPUTE}_mounts.py::"
 _FAILED_START = f"{_COMPUTE}.py::test_a_failed_start_has_its_exit_code_and_the_engines_text"
 
@@ -32,6 +33,12 @@ ON_ANOTHER_ROOT: Mapping[str, str] = {
     f"{_SERVICE}job_policy.py::test_a_path_replaced_by_a_link_after_the_registration": BY_NAME,
     f"{_SERVICE}job_policy.py::test_jobs_queued_under_an_older_policy": BY_NAME,
     f"{_SERVICE}run_from_the_shell.py::test_a_missing_host_path_fails_the_job": BY_NAME,
+    f"{_CLIENTS}sagemaker.py::test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm": BY_NAME,
+    f"{_CLIENTS}sagemaker.py::test_inputs_and_the_model_are_folders_below_the_s3_root": BY_NAME,
+    f"{_CLIENTS}sagemaker.py::test_airflow_trains_reads_the_log_and_reports_a_failure": BY_NAME,
+    f"{_CLIENTS}sagemaker_toolkit.py::test_the_toolkit_trains_on_two_instances": BY_NAME,
+    f"{_CLIENTS}sagemaker_toolkit.py::test_the_toolkit_states_the_failure_of_the_script": BY_NAME,
+    f"{_CLIENTS}sagemaker_toolkit.py::test_a_missing_input_fails_the_job": BY_NAME,
 }
 #: Rootless engines on a machine with cgroup v1, and in namespaces without delegated controllers.
 ROOTLESS: Mapping[str, str] = {f"{_CONTRACT}test_lack_of_memory_is_reported": "a rootless engine has no limits there"}

@@ -214,8 +214,3 @@ def test_named_parameters_are_bound_in_any_order_and_repeatedly():
 
         assert written == 2
         assert list(connection.execute("SELECT a, b, c FROM kept")) == [(1, "b", "bc"), (None, "y", "yz")]
-
-
-def test_no_rows_execute_no_statement():
-    with closing(sqlite3.connect(":memory:")) as connection:
-        assert execute_each(connection, "INSERT INTO nowhere VALUES (:a, :b)", []) == 0

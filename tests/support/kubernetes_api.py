@@ -517,8 +517,7 @@ class ModelCluster:
     async def _get_budgets(self, request):
         if not self._has_budgets(request):
             return failure(404, "NotFound", "the server could not find the requested resource")
-        _, _, instance = request.query.get("labelSelector", "").partition("=")
-        found = [budget for budget in self.budgets.values() if _is_of(budget, instance)]
+        found = [budget for budget in self.budgets.values() if _is_selected(budget, request)]
         return web.json_response({"metadata": {"resourceVersion": "1"}, "items": found})
 
     async def _create_budget(self, request):
@@ -725,10 +724,14 @@ class ModelCluster:
 
 
 def _is_pod(found, request):
-    """Whether the object is a pod that the request's label selector selects: `KEY=VALUE` or `KEY!=VALUE`."""
+    return not _is_node(found) and _is_selected(found, request)
+
+
+def _is_selected(found, request):
+    """Whether the request's label selector selects the object: `KEY=VALUE` or `KEY!=VALUE`."""
     key, operator, value = re.match(r"([^!=]*)(!?=?)(.*)", request.query.get("labelSelector", "")).groups()
     is_equal = found["metadata"].get("labels", {}).get(key) == value
-    return not _is_node(found) and (not operator or is_equal == (operator == "="))
+    return not operator or is_equal == (operator == "=")
 
 
 def _is_node(found):
