@@ -27,7 +27,7 @@ settings.register_profile("check", settings.get_profile("batchq"), max_examples=
 settings.load_profile("batchq")
 
 TESTS = Path(__file__).parent
-YOUNG_OBJECTS = 50_000  # new objects between two collections; Python's default is 700
+YOUNG_OBJECTS = 10_000  # new objects between two collections; Python's default is 700
 # Each test of these folders is about a whole server, mostly in a process of its own.
 PROCESS_FOLDERS = {"clients", "faults", "roles", "service"}
 STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen", "tests.fork"}

@@ -183,7 +183,7 @@ def print_result(args: Namespace, response: object, lines: Iterable[str]) -> int
         print_json(args, response)
     else:
         for line in lines:
-            write_line(escape(line))
+            print(escape(line))
     return DONE
 
 

@@ -140,7 +140,8 @@ class Groups:
             return
         most = min(free, MAX_RELEASED)
         own = {job.id: job for _, job in changes if _waits_for_place(job)}
-        stored = await self._store.waiting_members(group_id, most + len(changes))
+        limit = most + len(changes)
+        stored = await self._store.waiting_members(group_id, limit)
         unit.load(stored)
         ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}
         known = {*(job.id for job in stored), *ready}
@@ -149,7 +150,9 @@ class Groups:
         waiting = [job for job in current if _is_of(job, group_id) and _waits_for_place(job)]
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
-        if not own.keys() <= ready or (len(waiting) > most and free > most):
+        # Orders of an array may have ended or held all jobs that were read, and other jobs may wait behind these.
+        are_more_behind = len(waiting) < free and len(waiting) < len(current) and len(stored) == limit
+        if not own.keys() <= ready or (len(waiting) > most and free > most) or are_more_behind:
             unit.groups.request_release(group_id)
 
     async def _replaced(

@@ -223,7 +223,8 @@ async def test_the_page_beyond_the_end_says_so(browser):
 async def test_a_large_array_links_to_the_logs_of_its_first_children(browser):
     job_id = await browser.submit("sweep-1", script=ENDLESS, arrayProperties={"size": 101})
     page = await browser.open(f"/ui/jobs/{job_id}/log")
-    assert "The first 100 of 101 are listed." in page.text
+    assert "Children: 101" in page.text
+    assert "The first 100 are listed." in page.text
     assert f"/ui/jobs/{job_id}/children" in page.page.links
 
 

@@ -178,9 +178,15 @@ def make_images(engine: RunningEngine) -> None:
 
 def run(engine: RunningEngine, *words: str) -> str:
     """The output of a command in the engine's network namespace. Raises CalledProcessError and OSError."""
-    command = engine.command("timeout", "--foreground", str(TEST_TIMEOUT), *words)
-    done = subprocess.run(command, env=engine.environment, cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout
+    command, pipe = engine.command("timeout", "--foreground", str(TEST_TIMEOUT), *words), subprocess.PIPE
+    with subprocess.Popen(command, env=engine.environment, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            output, errors = process.communicate()
+        finally:
+            process.terminate()  # `subprocess.run` would kill `timeout`, and its command would go on
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, output, errors)
+    return output
 
 
 def run_demo(engine: RunningEngine, failures: list[str]) -> str:

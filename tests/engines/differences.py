@@ -8,7 +8,9 @@ from collections.abc import Mapping
 
 REFUSES_REMOVAL = "Podman refuses to remove a container or network that other containers use"
 RESTARTS = "Podman restarts a pause container with the container that joins it"
-BY_NAME = "host paths are mounted by name on an engine with a mount namespace of its own, and on Podman"
+BY_NAME = (
+    "host paths are mounted by name on an engine with a mount namespace of its own, and on Podman: none is created"
+)
 AT_CREATE = "Podman checks the value when the container is created, not when it starts"
 DRIVERS = "Podman has no log driver of Docker but json-file, journald and none"
 REGISTRY = "Podman requires https of a registry at 127.0.0.1 unless registries.conf names its port"
@@ -33,6 +35,7 @@ ON_ANOTHER_ROOT: Mapping[str, str] = {
     f"{_SERVICE}job_policy.py::test_a_path_replaced_by_a_link_after_the_registration": BY_NAME,
     f"{_SERVICE}job_policy.py::test_jobs_queued_under_an_older_policy": BY_NAME,
     f"{_SERVICE}run_from_the_shell.py::test_a_missing_host_path_fails_the_job": BY_NAME,
+    f"{_CLIENTS}toil.py::": BY_NAME,
     f"{_CLIENTS}sagemaker.py::test_the_cli_stops_a_trainer_that_writes_a_checkpoint_at_sigterm": BY_NAME,
     f"{_CLIENTS}sagemaker.py::test_inputs_and_the_model_are_folders_below_the_s3_root": BY_NAME,
     f"{_CLIENTS}sagemaker.py::test_airflow_trains_reads_the_log_and_reports_a_failure": BY_NAME,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-FOLDER = Path(os.environ.get("ENGINES", "/var/tmp/engines"))
+FOLDER = Path(os.environ.get("ENGINES", "/tmp/engines"))
 ROOTS = Path(os.environ.get("ENGINE_ROOTS", "/opt/engines"))
 SCRIPT = Path(__file__).with_name("serve_engine.sh")
 APT = Path(__file__).parents[2] / ".ci" / "apt"

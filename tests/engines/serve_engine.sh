@@ -17,8 +17,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
 if [ "$root" != / ]; then
     mount --bind "$root" "$root" # the new root must be a mount point
     mount --make-private "$root"
-    mkdir -p "$root$state"
-    for folder in /proc /sys /dev /tmp "$state"; do mount --rbind "$folder" "$root$folder"; done
+    for folder in proc sys dev tmp; do mount --rbind "/$folder" "$root/$folder"; done
     # Not chroot: the root of a mount namespace is where `exec` in a container would run.
     mkdir -p "$root/old-root"
     cd "$root"

@@ -6,7 +6,7 @@ The cluster is the context of BATCHQ_TEST_KUBERNETES, `FILE` or `FILE#CONTEXT`. 
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
 import pytest
@@ -86,14 +86,15 @@ async def on_cluster(kind=PlacedRuntime, **changes):
         runtime.machine = open_machines[worker_number() % len(open_machines)] if open_machines else None
         return bool(open_machines)
 
-    await until(has_machine)
-    try:
-        yield runtime
-    finally:
-        async with asyncio.timeout(REMOVAL):
-            while await remove_all(runtime):  # noqa: ASYNC110 - a cluster sets no event
-                await asyncio.sleep(POLL_INTERVAL)
-        await runtime.close()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runtime.close)
+        await until(has_machine)
+        try:
+            yield runtime
+        finally:
+            async with asyncio.timeout(REMOVAL):
+                while await remove_all(runtime):  # noqa: ASYNC110 - a cluster sets no event
+                    await asyncio.sleep(POLL_INTERVAL)
 
 
 def worker_number():
