@@ -58,13 +58,15 @@ async def test_a_grid_is_one_group_that_is_waited_for(console, batchq):
     assert (variables["lr"], variables["seed"]) == ("0.01", "3")
 
 
-async def test_why_escapes_the_reasons_of_a_group(batchq):
+async def test_why_escapes_the_reasons_of_a_group(batchq, console):
     hostile, escaped = "\x1b]52;c;AAAA\x07\u202e", r"\x1b]52;c;AAAA\x07\u202e"
     flags = ("--name", "fit", *LASTS, "--each", "seed=1..2", "--max-running", "1")
-    _, (first, second), _ = await batchq("submit", "busybox", *flags)
-    await batchq("hold", second, "--reason", hostile)
-    await batchq("terminate", first, "--reason", hostile)
-    await batchq("wait", first)
+    _, ids, _ = await batchq("submit", "busybox", *flags)
+    (pending,) = [job for job in ids if (await console.describe(job))["status"] == "PENDING"]
+    (placed,) = set(ids) - {pending}
+    await batchq("hold", pending, "--reason", hostile)
+    await batchq("terminate", placed, "--reason", hostile)
+    await batchq("wait", placed)
 
     _, (_, failed, waits), _ = await batchq("why", "fit")
 
