@@ -87,8 +87,6 @@ class MetricsService:
             found = values_in_file(await self._checkpoints.metrics(job.id))
             if found:
                 return found
-        if not job.spec.metric_rules:
-            return {}
         async with self._one_at_a_time:
             page = await self._logs.tail(leading_tag(job, attempt.number), limit=MAX_LINES)
             return await asyncio.to_thread(last_values, page.lines, job.spec.metric_rules)
