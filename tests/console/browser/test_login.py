@@ -171,7 +171,7 @@ def test_a_user_sees_nothing_of_a_user_of_another_account_by_any_url(guarded, st
 def content(page, path):
     """The status and the text of a page, without the id of the request."""
     response = page.request.get(path)
-    return response.status, re.sub("Request [0-9a-f-]{36}", "", response.text())
+    return response.status, re.sub("request [0-9a-f-]{36}", "", response.text())
 
 
 def submit(stage, user, name):
