@@ -38,7 +38,7 @@ class Form(RequestQuery):
 
 
 class FormState(Struct, frozen=True, kw_only=True):
-    """What a page shows of its form: a new form, or one that was refused."""
+    """The state of a form on its page: new, or refused with the values that the user gave."""
 
     #: As it was sent; None: it is new.
     form: Form | None = None

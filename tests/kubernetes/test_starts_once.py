@@ -157,7 +157,7 @@ async def started(runtime, value):
 async def check_starts(tmp_path, kind):
     """Start the containers at the same time, and count what they have written. Each end is true or host lost.
 
-    Returns the counts as a text, and the containers that ran twice.
+    Returns the counts as a text, and the containers that ran twice. Each of them is host lost.
     """
     async with on_cluster(policy=PodPolicy(volumes=(tmp_path,))) as runtime:
 
@@ -184,6 +184,7 @@ async def check_starts(tmp_path, kind):
     print(found)
     assert {end.exit_code for end in ends if end is not None and not end.host_lost} <= {3}
     assert starts.keys() | lost == {*names}
+    assert twice <= lost
     return found, twice
 
 
@@ -205,8 +206,7 @@ async def test_each_container_starts_once_although_requests_and_replies_are_lost
 async def test_each_container_starts_once_although_servers_are_killed(tmp_path, kind, servers, counts):
     """Only the bed's own servers are killed.
 
-    A kubelet itself starts a container again whose start was not saved by a containerd that was killed. The API server
-    does not show the first start then, so batchq cannot know of it.
+    A kubelet itself starts a container again whose start was not saved by a containerd that was killed.
     """
     if not STATE.exists():
         pytest.skip("the cluster is not the bed of these tests")

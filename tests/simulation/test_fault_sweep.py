@@ -32,7 +32,7 @@ def exhaustive_but(*quick):
     return [case if case in quick else pytest.param(case, marks=pytest.mark.exhaustive) for case in CASES]
 
 
-#: The points of a job that succeeds are among those of one that is stopped, except its own end.
+#: A job that is stopped passes all points of a job that succeeds, except its end.
 STOPPED = exhaustive_but(cases.STOPPED)
 SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED)
 

@@ -185,7 +185,7 @@ class QueueCache:
             self.cached_jobs[job.id] = job
 
     def _cache_array(self, job: Job) -> None:
-        """Cache the array, in place of the one that was changed longest ago if there is no space."""
+        """Cache the array. If the cache is full, drop the array that was changed longest ago."""
         if len(self.cached_arrays) == MAX_CACHED_ARRAYS:
             del self.cached_arrays[next(iter(self.cached_arrays))]
         self.cached_arrays[job.id] = job
