@@ -48,11 +48,16 @@ def test_docker_and_the_cluster_of_one_server_are_both_examined(no_engine, tmp_p
     assert "no process listens at http://127.0.0.1:9" in cluster
 
 
-@pytest.mark.parametrize(("selected", "recommended"), [(None, True), ("crun", False)])
-def test_crun_is_recommended_unless_the_settings_select_crun(selected, recommended, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("selected", "cgroup", "recommended"), [(None, "2", True), ("crun", "2", False), (None, "1", False)]
+)
+def test_crun_is_recommended_where_it_starts_unless_the_settings_select_it(
+    selected, cgroup, recommended, tmp_path, capsys, monkeypatch
+):
     if selected:
         monkeypatch.setenv("BATCHQ_CONTAINER_RUNTIME", selected)
-    with fake_engine(tmp_path, ScriptedReplies({"GET /info": [(200, RUNC_INFO)]}, version=VERSION)) as url:
+    info = RUNC_INFO | {"CgroupVersion": cgroup}
+    with fake_engine(tmp_path, ScriptedReplies({"GET /info": [(200, info)]}, version=VERSION)) as url:
         monkeypatch.setenv("DOCKER_HOST", url)
         main(["doctor", "--data", str(tmp_path / "none"), "--url", NO_SERVER])
 

@@ -44,17 +44,18 @@ OF_THE_RUNTIME = (*MARKED, *(f"tests/contracts/test_{name}.py" for name in ("run
 OF_DOCKER = (*MARKED, "tests", *(f"--ignore=tests/{folder}" for folder in ("image", "debian", "docs", "kubernetes")))
 OF_CLIENTS = ("-m", "clients", "tests/clients")
 TEST_TIMEOUT = 45 * 60.0  # seconds for the tests on one engine
-CRUN = ("--add-runtime", "crun=/usr/bin/crun", "--default-runtime", "crun")
+#: The crun of Debian, beside runc.
+CRUN = ("--add-runtime", "crun=/usr/bin/crun")
 BUILDS = (
     EngineBuild(name="podman-4", kind="podman"),
     EngineBuild(name="podman-5", kind="podman", suite="trixie"),
     EngineBuild(name="podman-sid", kind="podman", suite="sid"),
     EngineBuild(name="podman-5-rootless", kind="podman", suite="trixie", is_rootless=True),
-    EngineBuild(name="docker-20", kind="docker"),
-    EngineBuild(name="docker-26", kind="docker", suite="trixie"),
-    EngineBuild(name="docker-26-crun", kind="docker", suite="trixie", flags=CRUN),
+    EngineBuild(name="docker-20", kind="docker", flags=CRUN),
+    EngineBuild(name="docker-26", kind="docker", suite="trixie", flags=CRUN),
+    EngineBuild(name="docker-26-crun", kind="docker", suite="trixie", flags=(*CRUN, "--default-runtime", "crun")),
     EngineBuild(name="docker-26-rootless", kind="docker", suite="trixie", is_rootless=True),
-    EngineBuild(name="docker-28", kind="docker", suite="sid"),
+    EngineBuild(name="docker-28", kind="docker", suite="sid", flags=CRUN),
     # As Docker 29: the containerd image store, and a higher minimum of the API version.
     EngineBuild(
         name="docker-29",
@@ -91,6 +92,10 @@ def main() -> int:
     subprocess.run([ROOT / ".ci" / "tools"], check=True, stdout=sys.stderr)  # the engines' namespaces reach no mirror
     if arguments.tests is OF_CLIENTS:
         subprocess.run([ROOT / ".ci" / "clients"], check=True, stdout=sys.stderr)
+    if arguments.bench:
+        for build in chosen:
+            bench(build)
+        return 0
     rows = [examine(engine, arguments.tests, workers=arguments.workers) for engine in chosen]
     print("\n| name | engine | demo | tests marked `docker` | duration |\n|---|---|---|---|---|")
     for row in rows:
@@ -119,6 +124,7 @@ def parse_arguments() -> argparse.Namespace:
     add_choice("--short", const=OF_THE_RUNTIME, help="run the demo and the contract of the runtime")
     add_choice("--all", const=OF_DOCKER, help="run each test marked `docker`")
     add_choice("--clients", const=OF_CLIENTS, help="run the demo and the tests with other clients")
+    choice.add_argument("--bench", action="store_true", help="measure containers a second, also with crun; run no test")
     parser.add_argument("--workers", default="2", help="processes of pytest (2)")
     arguments = parser.parse_args()
     unknown = set(arguments.only) - set(names)
@@ -157,6 +163,14 @@ def examine(build: EngineBuild, tests: Sequence[str], *, workers: str) -> Row:
         row.failures.append(f"{build.name}: {error}")
     row.seconds = time.monotonic() - began
     return row
+
+
+def bench(build: EngineBuild) -> None:
+    """Measure containers a second on the engine, and print the figures. Raises CalledProcessError, OSError, TimeoutError."""
+    with started(build) as engine:
+        print(f"== {build.name}: {describe(engine)}", flush=True)
+        make_images(engine)
+        print(run(engine, sys.executable, "-m", "tests.bench", "--only", "containers"))
 
 
 def describe(engine: RunningEngine) -> str:
