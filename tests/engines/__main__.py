@@ -7,6 +7,7 @@
     python -m tests.engines --only docker-29 --clients # the demo and the tests with other clients
     python -m tests.engines --only docker-29 --short # the demo and the contract of the runtime: a minute
     python -m tests.engines --only docker-29 --install
+    python -m tests.engines --only docker-28 --bench # containers a second, with runc and with crun
 
 Each engine runs in namespaces of its own (`engine.py`), and is installed below /opt/engines at the first run.
 `--install` does only that: it fails if the mirror of Debian does not answer, or if this user cannot make namespaces. An
@@ -166,7 +167,7 @@ def examine(build: EngineBuild, tests: Sequence[str], *, workers: str) -> Row:
 
 
 def bench(build: EngineBuild) -> None:
-    """Measure containers a second on the engine, and print the figures. Raises CalledProcessError, OSError, TimeoutError."""
+    """Measure containers a second on the engine. Raises CalledProcessError, OSError and TimeoutError."""
     with started(build) as engine:
         print(f"== {build.name}: {describe(engine)}", flush=True)
         make_images(engine)

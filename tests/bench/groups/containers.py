@@ -2,10 +2,13 @@
 
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+
+from docker.errors import APIError
 
 from batchq.compute.docker.create_request import INSTANCE, JOB
 from tests.bench.bare import Bare
@@ -27,9 +30,7 @@ def measure(scale: Scale, folder: Path) -> Iterator[Figure]:
         create_queues(service.client(), at_once=AT_ONCE)
         yield from against_the_sdk(scale, service)
         yield against_none(scale, service)
-        with closing(docker_api()) as engine:
-            runtimes = engine.info()["Runtimes"]
-        if CRUN in runtimes:
+        if crun_starts():
             yield against_runc(scale, service)
         if shutil.which("docker"):
             yield against_the_command(scale, service)
@@ -70,6 +71,24 @@ def against_none(scale: Scale, service: Service) -> Figure:
         against="the same on network none",
         goal=at_least(1.5),
     )
+
+
+def crun_starts() -> bool:
+    """Whether the engine has crun and crun starts containers: it refuses machines with the cgroups of both versions."""
+    with closing(docker_api()) as engine:
+        if CRUN not in engine.info()["Runtimes"]:
+            return False
+        container = engine.create_container(
+            "batchq-test:latest", ["true"], host_config=engine.create_host_config(runtime=CRUN)
+        )
+        try:
+            engine.start(container)
+        except APIError as error:
+            print(f"crun does not start containers here: {error.explanation}", file=sys.stderr)
+            return False
+        finally:
+            engine.remove_container(container, force=True)
+        return True
 
 
 def against_runc(scale: Scale, service: Service) -> Figure:
