@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.drain_budgets import DrainBudgets
-from batchq.compute.kubernetes.log_reader import OLD_SILENCE, SILENCE, follow_log, read_log
+from batchq.compute.kubernetes.log_reader import LogParser, UnfinishedLines, follow_log, read_log, read_unfinished
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -77,6 +77,7 @@ class KubernetesRuntime:
             ensure_budget=lambda environment: self._budgets.ensure(environment, is_old=self._is_old),
             clock=clock,
         )
+        self._unfinished = UnfinishedLines(clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def check_server(self) -> None:
@@ -120,6 +121,7 @@ class KubernetesRuntime:
             if pod is not None and (not is_shared(pod) or not self._reader.tags_of(pod)):
                 await self._remove_pod(pod)
         self._starts.forget(tag)
+        self._unfinished.forget(tag)
         await self._stops.forget(tag)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
@@ -164,15 +166,23 @@ class KubernetesRuntime:
             return  # the log was on the node
         if has_left and followed is not None:
             await followed.close()
-        path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
-        lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
-        async for line in lines:
+        path, name, parser = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag), LogParser(after=after)
+        async for line in followed.lines(after=after) if followed else read_log(self._rest, path, name, parser):
             yield line
+        part = parser.unfinished
+        if part is not None and self._unfinished.is_old(tag, part.at):
+            yield part
+        elif part is not None and not await self._runs(tag):
+            async for line in read_unfinished(self._rest, path, name, part):
+                yield line
+
+    async def _runs(self, tag: Tag) -> bool:
+        found = await self.inspect(tag)
+        return found is not None and found.state is ContainerState.RUNNING
 
     async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[list[LogLine], None]:
         path = f"{self._pods.path}/{self._pods.name_of(tag)}"
-        silence = OLD_SILENCE if self._is_old else SILENCE
-        return follow_log(self._rest, path, name_in_pod(tag), after=after, silence=silence)
+        return follow_log(self._rest, path, name_in_pod(tag), after=after, follows_rotations=not self._is_old)
 
     async def exec(self, tag: Tag, command: ExecCommand) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Raises ExecRefused: `kubectl exec` reaches the pod."""

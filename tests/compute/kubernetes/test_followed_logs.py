@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from batchq.compute.kubernetes import runtime as kubernetes
+from batchq.compute.kubernetes import log_reader
 from batchq.domain.enums import Status
 from batchq.errors import RuntimeUnknown
 from batchq.logs import followers
@@ -76,7 +76,7 @@ async def followed_pod(*, minor=36, **options):
 def quick(monkeypatch):
     monkeypatch.setattr(followers, "STORE_INTERVAL", timedelta(0))
     monkeypatch.setattr(followers, "REOPEN_PAUSE", timedelta(seconds=0.01))
-    monkeypatch.setattr(kubernetes, "OLD_SILENCE", 0.05)
+    monkeypatch.setattr(log_reader, "OLD_SILENCE", 0.05)
 
 
 @pytest.mark.parametrize(("minor", "follows_rotations"), [(36, True), (20, False)], ids=["1.36", "1.20"])
