@@ -57,7 +57,7 @@ class KubernetesRuntime:
         self._budgets = DrainBudgets(self._rest, instance, policy.refuses_drains)
         self._nodes = ClusterNodes(self._rest, instance, clock)
         self._departed = DepartedNodes(self._rest, self._nodes, clock)
-        self._reader = PodReader(instance, clock, self._kill_second_start)
+        self._reader = PodReader(instance, clock, self._kill_second_start, is_old=lambda: self._is_old)
         self._watch = PodWatch(
             self._rest, self._pods, self._reader, clock, on_bound=self._nodes.hold, on_end=self._nodes.release
         )
