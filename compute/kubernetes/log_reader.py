@@ -24,6 +24,8 @@ from batchq.ports.logs import LogLine
 PIECE = 2**14  # bytes of a long line between two stamps
 MAX_LINE = 2**20  # bytes; a longer line is split into several
 MAX_FOLLOWED = 2**24  # bytes of a log that is kept in memory
+#: Bytes of a reply that may be cut off: the API server ends it without an error if its kubelet ends meanwhile.
+LONG_REPLY = 2**18
 LINE_WAIT = timedelta(seconds=10)  # in which a program usually ends a line that it has begun
 #: A pod without a node has no content, and a container that waits on its node is a bad request.
 NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
@@ -157,6 +159,8 @@ class LogParser:
         self._buffer = b""
         #: The latest stamp until now.
         self.newest = after
+        #: The bytes that have arrived.
+        self.received = 0
         #: The stamp of the present line, or of the line before; 0: no line had a stamp until now.
         self._at = 0
         #: Whether the buffer continues a line whose beginning was returned, because the line is too long.
@@ -172,6 +176,7 @@ class LogParser:
 
     def lines(self, chunk: bytes) -> list[LogLine]:
         """The lines that the chunk finishes. Raises LogRefused for a text that is not a log."""
+        self.received += len(chunk)
         *complete, self._buffer = (self._buffer + chunk).split(b"\n")
         parsed = [self._line(line, is_whole=True) for line in complete]
         while len(self._buffer) > 2 * MAX_LINE:
@@ -179,6 +184,11 @@ class LogParser:
             parsed.append(self._line(self._buffer[:cut], is_whole=False))
             self._buffer = self._buffer[cut:]
         return [line for line in parsed if line is not None]
+
+    @property
+    def position(self) -> int:
+        """The stamp after which a reading continues that has ended."""
+        return self.newest if self.unfinished is None else min(self.newest, self.unfinished.at - 1)
 
     def end(self) -> None:
         """The log has ended. Raises LogRefused if the text was not a log."""

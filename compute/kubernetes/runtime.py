@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.drain_budgets import DrainBudgets
-from batchq.compute.kubernetes.log_reader import LogParser, UnfinishedLines, follow_log, read_log, read_unfinished
+from batchq.compute.kubernetes.log_reader import (
+    LONG_REPLY,
+    LogParser,
+    UnfinishedLines,
+    follow_log,
+    read_log,
+    read_unfinished,
+)
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -169,6 +176,10 @@ class KubernetesRuntime:
         path, name, parser = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag), LogParser(after=after)
         async for line in followed.lines(after=after) if followed else read_log(self._rest, path, name, parser):
             yield line
+        while parser.received >= LONG_REPLY and parser.position > parser.after and not await self._runs(tag):
+            parser = LogParser(after=parser.position)
+            async for line in read_log(self._rest, path, name, parser):
+                yield line
         part = parser.unfinished
         if part is not None and self._unfinished.is_old(tag, part.at):
             yield part

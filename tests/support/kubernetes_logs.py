@@ -23,6 +23,8 @@ class RotatedLog:
         self.torn = ""
         #: After so many bytes the reply to a follower ends; None: only with the log.
         self.reply_bytes = None
+        #: After so many characters the reply to the next reading ends; None: with the file.
+        self.reading_characters = None
         #: Called when a follower has gone.
         self.on_leave = lambda: None
         #: The requests that followed it, and the bytes that were sent to them.
@@ -53,7 +55,9 @@ class RotatedLog:
         """The text of the newest file from the time `since` on, as in a query; empty: from its beginning."""
         lines = self._files[-1]
         text = "".join(self._text(lines, index, since) for index in range(len(lines)))
-        return f"{text}{precise(next(self.stamps))} {self.torn}" if self.torn else text
+        text = f"{text}{precise(next(self.stamps))} {self.torn}" if self.torn else text
+        cut, self.reading_characters = self.reading_characters, None
+        return text[:cut]
 
     async def follow(self, since, write):
         """Write the newest file, and what is appended, until the container has ended or the reply ends."""

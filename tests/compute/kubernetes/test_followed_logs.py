@@ -203,6 +203,22 @@ async def test_the_last_line_of_a_container_needs_no_line_end():
         assert await pod.stored() == ["unfinished"]
 
 
+@pytest.mark.parametrize("cut", [2300 * 130 + 50, 2300 * 130])  # of lines of 130 characters with their stamps
+async def test_a_reply_that_a_kubelet_did_not_finish_is_continued(cut):
+    """The API server ends such a reply as any other: within a line, or at its end."""
+    async with followed_pod() as (pod, _):
+        await pod.followers.close()
+        lines = [f"{number:098}" for number in range(5000)]
+        await pod.log.write(*lines)
+        await pod.runtime.kill(pod.tag)
+        await over(pod.runtime, pod.tag)
+        pod.log.reading_characters = cut
+
+        await pod.capture.capture(pod.tag)
+
+        assert await pod.stored() == lines
+
+
 async def test_a_line_that_took_seconds_is_not_stored_again_in_part():
     """A reading from a time within the line begins with its rest, without a stamp."""
     async with followed_pod() as (pod, _):

@@ -392,6 +392,18 @@ async def test_a_binding_without_a_reply_does_not_take_the_room_of_its_own_pod(m
     assert cluster.starts == {made.container_id: 1}
 
 
+async def test_a_conflict_about_a_quota_is_not_a_taken_name(model):
+    """The API server answers 409 also if several creations change the use of a quota at the same time."""
+    runtime, cluster = model
+    conflicts = iter([(409, "Operation cannot be fulfilled on resourcequotas: the object has been modified")])
+    cluster.fault = lambda method, _path: next(conflicts, None) if method == "POST" else None
+    container = launch()
+
+    made = await runtime.create(container)
+
+    assert made.container_id == cluster.pods[name_of(container.tag)]["metadata"]["uid"]
+
+
 async def test_a_pod_to_which_a_webhook_added_a_scheduling_gate_is_refused(model):
     """Kueue and others do so. Another attempt may start."""
     runtime, cluster = model
