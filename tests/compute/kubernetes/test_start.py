@@ -392,6 +392,21 @@ async def test_a_binding_without_a_reply_does_not_take_the_room_of_its_own_pod(m
     assert cluster.starts == {made.container_id: 1}
 
 
+async def test_the_room_of_a_binding_without_effect_is_free_once_the_pod_is_on_another_node(model):
+    runtime, cluster = model
+    cluster.nodes = {name: node(name, {"cpu": "1", "memory": "8Gi", "pods": "1"}) for name in ("n1", "n2")}
+    first, second = [replace(launch(Script(seconds=None)), machine="n1") for _ in range(2)]
+    made = await runtime.create(first)
+    cluster.fault = binding("refused")
+    with pytest.raises(RuntimeUnknown):
+        await runtime.start(first.tag)
+
+    await launched(runtime, replace(first, machine="n2", container_id=made.container_id))
+    await launched(runtime, second)
+
+    assert sorted(pod["spec"]["nodeName"] for pod in cluster.pods.values()) == ["n1", "n2"]
+
+
 async def test_a_conflict_about_a_quota_is_not_a_taken_name(model):
     """The API server answers 409 also if several creations change the use of a quota at the same time."""
     runtime, cluster = model
