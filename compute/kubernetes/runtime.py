@@ -56,8 +56,7 @@ class KubernetesRuntime:
         allow_old: bool = False,
     ) -> None:
         """`allow_old`: whether a server older than 1.30 is accepted, for tests only."""
-        self._instance = instance
-        self._allow_old = allow_old
+        self._instance, self._allow_old = instance, allow_old
         self._version: tuple[int, int] | None = None
         self._rest = RestClient(cluster, clock)
         self._pods = Pods(self._rest, instance)
