@@ -154,7 +154,9 @@ class ClusterNodes:
         platform than the pod requires; RuntimeUnknown.
         """
         await self._ensure_running()
-        node, others = self._nodes.get(name), self._demands[name].values()
+        node = self._nodes.get(name)
+        # A binding without a reply has left its own reservation.
+        others = [demand for demand in self._demands[name].values() if demand.uid != uid_of(pod)]
         if node is None:
             raise StartInterrupted(f"node {name} is no longer in the cluster")
         selector = pod["spec"].get("nodeSelector") or {}
@@ -184,7 +186,7 @@ class ClusterNodes:
     def hold(self, pod: Pod) -> None:
         """A pod of the instance is on a node, and has not ended. An earlier server may have bound the pod."""
         uid = uid_of(pod)
-        if uid not in self._places:
+        if self._places.get(uid) != pod["spec"]["nodeName"]:
             self._place(PodDemand(uid=uid, node=pod["spec"]["nodeName"], resources=demand_of(pod), is_foreign=False))
 
     def release(self, uid: str) -> None:
@@ -247,6 +249,8 @@ class ClusterNodes:
             self.release(uid)
 
     def _place(self, demand: PodDemand) -> None:
+        if self._places.get(demand.uid, demand.node) != demand.node:
+            self.release(demand.uid)
         before = self._demands[demand.node].get(demand.uid)
         self._demands[demand.node][demand.uid] = demand
         self._places[demand.uid] = demand.node

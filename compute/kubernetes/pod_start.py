@@ -247,8 +247,12 @@ class PodStarts:
         if reply.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             raise RuntimeUnknown(f"start: {reply.message}")
         existing = await self._pods.get(tag)
-        if existing is None or uid_of(existing) != uid_of(pod) or not is_bound(existing):
+        if existing is None or uid_of(existing) != uid_of(pod):
             raise ContainerGone(f"start: {reply.message}")
+        if not is_bound(existing) and is_being_deleted(existing):
+            raise ContainerGone(f"start: {reply.message}")
+        if not is_bound(existing):  # an admission webhook has added a scheduling gate
+            raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON], certain=False)
 
     async def _wait_for_run(self, tag: Tag, uid: str, changed: asyncio.Event) -> None:
         """Wait until the container runs or has ended. Raises the refusal of the start, or StartUnderWay."""

@@ -80,8 +80,11 @@ class PodState(Struct, frozen=True, kw_only=True):
         return self.state in (ContainerState.RUNNING, ContainerState.EXITED)
 
 
-def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: datetime) -> PodState:
-    """The state of the tag's container. `seen` is the run that was seen before; None: no run was seen."""
+def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: datetime, is_old: bool) -> PodState:
+    """The state of the tag's container. `seen` is the run that was seen before; None: no run was seen.
+
+    `is_old`: whether the server is older than 1.30, so that not every deleted pod ends in a terminal phase.
+    """
     if not is_bound(pod):
         return _never_ran(tag, state=ContainerState.GOING if is_being_deleted(pod) else ContainerState.CREATED)
     container, mark = container_status(pod, tag), mark_of(pod, name_in_pod(tag))
@@ -89,10 +92,10 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
     if "running" not in state and is_removed(pod):
         return _never_ran(tag, state=ContainerState.GOING)
     if mark in (ContainerMark.HELD, ContainerMark.CREATED):
-        return _held(pod, tag)
+        return _held(pod, tag, will_not_run=_will_not_run(pod, is_old=is_old))
     container_id = container.get("containerID")
     if mark == ContainerMark.WITHDRAWN and not container_id and "running" not in state:
-        return _withdrawn(pod, tag, container)
+        return _withdrawn(pod, tag, container, will_not_run=_will_not_run(pod, is_old=is_old))
     if seen is not None and container_id and container_id != seen.container_id:
         return _second_start(tag, seen, container_id, now)
     if "running" in state:
@@ -104,7 +107,7 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
     )
     if end is not None:
         return _terminated(pod, tag, end, seen=seen, now=now)
-    return _waiting(pod, tag, container, seen=seen, now=now)
+    return _waiting(pod, tag, container, seen=seen, now=now, is_old=is_old)
 
 
 def seen_run(state: PodState) -> SeenRun | None:
@@ -145,26 +148,37 @@ def withdrawn_for(pod: Mapping[str, Any]) -> str | None:
 
 
 def accepted_at(pod: Mapping[str, Any]) -> datetime:
-    """When the kubelet accepted the pod, or else when the pod was created. Raises RuntimeUnknown."""
-    at = utc_of((pod.get("status") or {}).get("startTime")) or utc_of(pod["metadata"].get("creationTimestamp"))
-    if at is None:
+    """When the kubelet accepted the pod, or else when the pod was created. Raises RuntimeUnknown.
+
+    The clock of a node may be behind the API server's, which is the clock of the creation.
+    """
+    created = utc_of(pod["metadata"].get("creationTimestamp"))
+    if created is None:
         raise RuntimeUnknown("invalid reply: a pod without a creation time")
-    return at
+    return max(created, utc_of((pod.get("status") or {}).get("startTime")) or created)
 
 
-def _held(pod: Mapping[str, Any], tag: Tag) -> PodState:
+def _will_not_run(pod: Mapping[str, Any], *, is_old: bool) -> bool:
+    """Whether a container of the pod that still waits will not run.
+
+    A person who deletes a pod with a grace of 0 confirms nothing: its node may be about to start the container.
+    """
+    return _is_over(pod) or (is_old and is_confirmed_deletion(pod))
+
+
+def _held(pod: Mapping[str, Any], tag: Tag, *, will_not_run: bool) -> PodState:
     """The state of a container whose start was not requested: it never ran."""
-    if _is_over(pod) or is_confirmed_deletion(pod):
+    if will_not_run:
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod) or admission_refusal(pod))
     return _never_ran(tag)
 
 
-def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -> PodState:
+def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any], *, will_not_run: bool) -> PodState:
     """The state of a container that has the held image again, and has not run until now.
 
     Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
     """
-    if _is_over(pod) or is_confirmed_deletion(pod) or container.get("image") == HELD_IMAGE:
+    if will_not_run or container.get("image") == HELD_IMAGE:
         return _never_ran(tag, is_spent=True, refusal=refusal_of(withdrawal_of(pod, name_in_pod(tag))))
     return _never_ran(
         tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
@@ -172,7 +186,13 @@ def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any]) -
 
 
 def _waiting(
-    pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any], *, seen: SeenRun | None, now: datetime
+    pod: Mapping[str, Any],
+    tag: Tag,
+    container: Mapping[str, Any],
+    *,
+    seen: SeenRun | None,
+    now: datetime,
+    is_old: bool,
 ) -> PodState:
     status, waiting = pod.get("status") or {}, (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message") or ""
@@ -188,7 +208,7 @@ def _waiting(
         return _lost(tag, accepted_at(pod), None, now)  # its node was deleted, and may run the container after all
     if is_over and reason == "PodInitializing" and not _deleted_for(pod):
         return _never_ran(tag, is_spent=True, refusal=initialization_refusal())
-    if is_over or is_confirmed_deletion(pod):
+    if _will_not_run(pod, is_old=is_old):
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
@@ -241,7 +261,7 @@ def _terminated(
         if _deleted_for(pod):
             return _exited(tag, accepted_at(pod), KILLED, now)
     started, finished = _started_at(pod, end, seen, now), utc_of(end.get("finishedAt"))
-    stopped = now if finished is None else min(finished + WHOLE_SECOND, now)
+    stopped = now if finished is None else min(finished + WHOLE_SECOND + _clock_offset(pod, end), now)
     exited = _exited(tag, started, code, seen.stopped_at if seen is not None and seen.stopped_at else stopped)
     return replace(
         exited,
@@ -271,7 +291,15 @@ def _started_at(pod: Mapping[str, Any], state: Mapping[str, Any], seen: SeenRun 
     if seen is not None:
         return seen.started_at
     started = utc_of(state.get("startedAt"))
-    return accepted_at(pod) if started is None else min(started + WHOLE_SECOND, now)
+    return accepted_at(pod) if started is None else min(started + WHOLE_SECOND + _clock_offset(pod, state), now)
+
+
+def _clock_offset(pod: Mapping[str, Any], state: Mapping[str, Any]) -> timedelta:
+    """How much the node's clock is behind at least: no container starts before its pod was created."""
+    created, started = utc_of(pod["metadata"].get("creationTimestamp")), utc_of(state.get("startedAt"))
+    if created is None or started is None:
+        return timedelta(0)
+    return max(timedelta(0), created - started - WHOLE_SECOND)
 
 
 def _is_disrupted(pod: Mapping[str, Any]) -> bool:

@@ -1,6 +1,6 @@
 """The requests about pods: create, bind, change, delete, list. Every change names the uid of the pod."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, TypedDict
@@ -194,8 +194,7 @@ class Pods:
             changes.append({"op": "replace", "path": mark_path(name), "value": mark})
         if image is not None:
             changes.append({"op": "replace", "path": f"/spec/containers/{names.index(name)}/image", "value": image})
-        path = f"{self.path}/{pod['metadata']['name']}"
-        return await self._rest.request("PATCH", path, body=changes, content_type=JSON_PATCH)
+        return await self._send_patch(pod, changes, JSON_PATCH)
 
     async def _patch(
         self,
@@ -207,8 +206,17 @@ class Pods:
     ) -> None:
         """Change the pod, unless it is another one or the change was made before. Repeatable."""
         body = {"metadata": {"uid": uid_of(pod), **(metadata or {})}, **({"spec": spec} if spec else {})}
+        _check(await self._send_patch(pod, body, content_type), "patch")
+
+    async def _send_patch(
+        self, pod: Pod, body: Mapping[str, Any] | Sequence[Mapping[str, Any]], content_type: str
+    ) -> ApiReply:
+        """Raises RuntimeUnknown if others changed the pod again and again meanwhile, so that the server gave up."""
         path = f"{self.path}/{pod['metadata']['name']}"
-        _check(await self._rest.request("PATCH", path, body=body, content_type=content_type), "patch")
+        reply = await self._rest.request("PATCH", path, body=body, content_type=content_type)
+        if reply.status == HTTPStatus.CONFLICT:
+            raise RuntimeUnknown(f"patch: {reply.message}")
+        return reply
 
 
 def is_shared(pod: Pod) -> bool:
@@ -251,7 +259,7 @@ def is_being_deleted(pod: Pod) -> bool:
 def is_confirmed_deletion(pod: Pod) -> bool:
     """Whether the kubelet, or the controller of deleted nodes, has confirmed the deletion of a bound pod.
 
-    batchq deletes a bound pod with a grace above 0.
+    batchq deletes a bound pod with a grace above 0. Another client may delete it with a grace of 0 itself.
     """
     return is_being_deleted(pod) and pod["metadata"].get("deletionGracePeriodSeconds") == 0
 

@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from batchq.compute.kubernetes.connection import OLDEST_VERSION, ClusterAccess, check_version
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.drain_budgets import DrainBudgets
-from batchq.compute.kubernetes.log_reader import OLD_SILENCE, SILENCE, follow_log, read_log
+from batchq.compute.kubernetes.log_reader import (
+    LONG_REPLY,
+    LogParser,
+    UnfinishedLines,
+    follow_log,
+    read_log,
+    read_unfinished,
+)
 from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import name_in_pod, run_of
 from batchq.compute.kubernetes.pod_policy import PodPolicy
@@ -49,15 +56,14 @@ class KubernetesRuntime:
         allow_old: bool = False,
     ) -> None:
         """`allow_old`: whether a server older than 1.30 is accepted, for tests only."""
-        self._instance = instance
-        self._allow_old = allow_old
+        self._instance, self._allow_old = instance, allow_old
         self._version: tuple[int, int] | None = None
         self._rest = RestClient(cluster, clock)
         self._pods = Pods(self._rest, instance)
         self._budgets = DrainBudgets(self._rest, instance, policy.refuses_drains)
         self._nodes = ClusterNodes(self._rest, instance, clock)
         self._departed = DepartedNodes(self._rest, self._nodes, clock)
-        self._reader = PodReader(instance, clock, self._kill_second_start)
+        self._reader = PodReader(instance, clock, self._kill_second_start, is_old=lambda: self._is_old)
         self._watch = PodWatch(
             self._rest, self._pods, self._reader, clock, on_bound=self._nodes.hold, on_end=self._nodes.release
         )
@@ -77,6 +83,7 @@ class KubernetesRuntime:
             ensure_budget=lambda environment: self._budgets.ensure(environment, is_old=self._is_old),
             clock=clock,
         )
+        self._unfinished = UnfinishedLines(clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def check_server(self) -> None:
@@ -120,6 +127,7 @@ class KubernetesRuntime:
             if pod is not None and (not is_shared(pod) or not self._reader.tags_of(pod)):
                 await self._remove_pod(pod)
         self._starts.forget(tag)
+        self._unfinished.forget(tag)
         await self._stops.forget(tag)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
@@ -164,15 +172,27 @@ class KubernetesRuntime:
             return  # the log was on the node
         if has_left and followed is not None:
             await followed.close()
-        path, name = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag)
-        lines = followed.lines(after=after) if followed is not None else read_log(self._rest, path, name, after=after)
-        async for line in lines:
+        path, name, parser = f"{self._pods.path}/{self._pods.name_of(tag)}", name_in_pod(tag), LogParser(after=after)
+        async for line in followed.lines(after=after) if followed else read_log(self._rest, path, name, parser):
             yield line
+        while parser.received >= LONG_REPLY and parser.position > parser.after and not await self._runs(tag):
+            parser = LogParser(after=parser.position)
+            async for line in read_log(self._rest, path, name, parser):
+                yield line
+        part = parser.unfinished
+        if part is not None and self._unfinished.is_old(tag, part.at):
+            yield part
+        elif part is not None and not await self._runs(tag):
+            async for line in read_unfinished(self._rest, path, name, part):
+                yield line
+
+    async def _runs(self, tag: Tag) -> bool:
+        found = await self.inspect(tag)
+        return found is not None and found.state is ContainerState.RUNNING
 
     async def follow(self, tag: Tag, *, after: int) -> AsyncGenerator[list[LogLine], None]:
         path = f"{self._pods.path}/{self._pods.name_of(tag)}"
-        silence = OLD_SILENCE if self._is_old else SILENCE
-        return follow_log(self._rest, path, name_in_pod(tag), after=after, silence=silence)
+        return follow_log(self._rest, path, name_in_pod(tag), after=after, follows_rotations=not self._is_old)
 
     async def exec(self, tag: Tag, command: ExecCommand) -> NoReturn:  # noqa: ARG002 - refused whatever it is
         """Raises ExecRefused: `kubectl exec` reaches the pod."""

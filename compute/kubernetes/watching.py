@@ -39,8 +39,19 @@ log = logging.getLogger(__name__)
 class PodReader:
     """Reads pods with the knowledge of earlier readings of the same pods."""
 
-    def __init__(self, instance: str, clock: Clock, on_second_start: Callable[[Pod, Tag], None]) -> None:
-        """`on_second_start` is called with a container that was started a second time, and its pod."""
+    def __init__(
+        self,
+        instance: str,
+        clock: Clock,
+        on_second_start: Callable[[Pod, Tag], None],
+        *,
+        is_old: Callable[[], bool],
+    ) -> None:
+        """`on_second_start` is called with a container that was started a second time, and its pod.
+
+        `is_old`: see `read_pod`.
+        """
+        self._is_old = is_old
         self._instance = instance
         self._clock = clock
         self._on_second_start = on_second_start
@@ -77,7 +88,11 @@ class PodReader:
         """The state of a container of the pod. `has_node_left`: whether DepartedNodes include the pod."""
         uid, name = uid_of(pod), name_in_pod(tag)
         state = read_pod(
-            pod, tag, seen=self._seen.get(uid, {}).get(name) or annotated_run(pod, tag), now=self._clock.now()
+            pod,
+            tag,
+            seen=self._seen.get(uid, {}).get(name) or annotated_run(pod, tag),
+            now=self._clock.now(),
+            is_old=self._is_old(),
         )
         if was_accepted(pod):
             self._accepted.add(uid)

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from batchq.compute.kubernetes import runtime as kubernetes
+from batchq.compute.kubernetes import log_reader
 from batchq.domain.enums import Status
 from batchq.errors import RuntimeUnknown
 from batchq.logs import followers
@@ -16,7 +16,7 @@ from batchq.logs.followers import LogFollowers
 from batchq.system.clock import SystemClock
 from tests.compute.kubernetes.conftest import name_of
 from tests.support.builders import job
-from tests.support.containers import started
+from tests.support.containers import over, started
 from tests.support.inline import InlineLogFiles
 from tests.support.kubernetes import kubernetes_runtime
 from tests.support.kubernetes_api import ModelCluster
@@ -51,8 +51,12 @@ class FollowedPod:
         return [line.message for line in page.lines]
 
     async def until_stored(self, lines):
+        await self.until([f"line {number}" for number in range(lines)])
+
+    async def until(self, messages):
+        """Wait until exactly these lines are stored."""
         async with asyncio.timeout(20):
-            while await self.stored() != [f"line {number}" for number in range(lines)]:  # noqa: ASYNC110 - a file sets no event
+            while await self.stored() != messages:  # noqa: ASYNC110 - a file sets no event
                 await asyncio.sleep(0.005)
 
     async def read(self):
@@ -76,7 +80,7 @@ async def followed_pod(*, minor=36, **options):
 def quick(monkeypatch):
     monkeypatch.setattr(followers, "STORE_INTERVAL", timedelta(0))
     monkeypatch.setattr(followers, "REOPEN_PAUSE", timedelta(seconds=0.01))
-    monkeypatch.setattr(kubernetes, "OLD_SILENCE", 0.05)
+    monkeypatch.setattr(log_reader, "OLD_SILENCE", 0.05)
 
 
 @pytest.mark.parametrize(("minor", "follows_rotations"), [(36, True), (20, False)], ids=["1.36", "1.20"])
@@ -114,6 +118,121 @@ async def test_a_broken_connection_is_continued():
 
         await pod.until_stored(301)
         assert pod.log.followers > 1
+
+
+@pytest.mark.parametrize("minor", [36, 20])
+@pytest.mark.parametrize("size", [10, 40, 44, 60, 16_384 + 70])
+async def test_a_line_within_which_a_reply_ends_is_stored_once_and_whole(minor, size):
+    """The replies end within a stamp, a line, a character, the last line and a line of several pieces."""
+    lines = ["line äöü", "another line", 20_000 * "x", "last"]
+    async with followed_pod(minor=minor, follows_rotations=minor > 30) as (pod, _):
+        pod.log.reply_bytes = size
+
+        await pod.log.write_pieces(*(f"{line}\n" for line in lines[:2]), lines[2][:16_384], f"{lines[2][16_384:]}\n")
+        await pod.log.write(lines[3])
+
+        await pod.until(lines)
+        assert pod.log.followers > 1
+
+
+async def test_an_unfinished_line_is_stored_although_it_cannot_be_read_again():
+    async with followed_pod() as (pod, cluster):
+        await pod.log.write_pieces("ready\n", "unfinished")
+        await pod.until(["ready"])
+        cluster.logs[name_of(pod.tag)] = RotatedLog()
+        await pod.log.end()
+
+        await pod.until(["ready", "unfinished"])
+
+
+async def test_a_kubelet_that_stays_with_an_old_file_is_left_once_the_next_file_has_lines():
+    """What is written while no connection exists is lost if its file is rotated away."""
+    async with followed_pod(minor=20, follows_rotations=False) as (pod, _):
+        await pod.write(10)
+        await pod.until_stored(10)
+        left = []
+        pod.log.on_leave = lambda: left.append(pod.log.followers)
+        await asyncio.sleep(0.3)  # several times OLD_SILENCE
+        assert left == []
+
+        await pod.write(10)
+        await pod.log.rotate()
+        await pod.write(10)
+
+        await pod.until_stored(30)
+        assert left == [1]
+
+
+async def test_a_reader_does_not_store_a_part_of_a_line_that_is_being_written():
+    async with followed_pod() as (pod, _):
+        await pod.followers.close()
+        await pod.write(1)
+        pod.log.torn = "lin"
+        await pod.read()
+        assert await pod.stored() == ["line 0"]
+
+        pod.log.torn = ""
+        await pod.write(1)
+        await pod.read()
+
+        assert await pod.stored() == ["line 0", "line 1"]
+
+
+async def test_a_line_that_never_ends_is_shown_after_some_time(monkeypatch):
+    async with followed_pod() as (pod, _):
+        await pod.followers.close()
+        await pod.log.write_pieces("10 %")
+        await pod.read()
+        assert await pod.stored() == []
+
+        monkeypatch.setattr(log_reader, "LINE_WAIT", timedelta(0))
+        await pod.read()
+
+        assert await pod.stored() == ["10 %"]
+
+
+async def test_the_last_line_of_a_container_needs_no_line_end():
+    async with followed_pod() as (pod, _):
+        await pod.followers.close()
+        await pod.log.write_pieces("unfinished")
+        await pod.runtime.kill(pod.tag)
+        await over(pod.runtime, pod.tag)
+
+        await pod.capture.capture(pod.tag)
+
+        assert await pod.stored() == ["unfinished"]
+
+
+@pytest.mark.parametrize("cut", [2300 * 130 + 50, 2300 * 130])  # of lines of 130 characters with their stamps
+async def test_a_reply_that_a_kubelet_did_not_finish_is_continued(cut):
+    """The API server ends such a reply as any other: within a line, or at its end."""
+    async with followed_pod() as (pod, _):
+        await pod.followers.close()
+        lines = [f"{number:098}" for number in range(5000)]
+        await pod.log.write(*lines)
+        await pod.runtime.kill(pod.tag)
+        await over(pod.runtime, pod.tag)
+        pod.log.reading_characters = cut
+
+        await pod.capture.capture(pod.tag)
+
+        assert await pod.stored() == lines
+
+
+async def test_a_line_that_took_seconds_is_not_stored_again_in_part():
+    """A reading from a time within the line begins with its rest, without a stamp."""
+    async with followed_pod() as (pod, _):
+        await pod.log.write_pieces(16_384 * "x")
+        pod.log.pass_time(3000)
+        await pod.log.write_pieces("y\n", "next\n")
+        await pod.read()
+        await pod.read()
+
+        await pod.followers.close()
+        pod.begin()
+        await pod.log.write("last")
+
+        await pod.until([f"{16_384 * 'x'}y", "next", "last"])
 
 
 async def test_another_server_continues():

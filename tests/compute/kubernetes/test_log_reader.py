@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchq.compute.kubernetes.log_reader import MAX_LINE, PIECE, log_query, parse_log
+from batchq.compute.kubernetes.log_reader import MAX_LINE, PIECE, LogParser, log_query
 from batchq.errors import LogRefused
 from batchq.ports.logs import LogLine
 from tests.support.containers import output, started
@@ -15,16 +15,15 @@ FIRST, SECOND = b"2026-01-01T00:00:00.000000001Z ", b"2026-01-01T00:00:00.000000
 AT = 1767225600000000001
 
 
-async def parsed(*chunks, after=0):
-    async def stream():
-        for chunk in chunks:
-            yield chunk
+def parsed(*chunks, after=0):
+    parser = LogParser(after=after)
+    lines = [line for chunk in chunks for line in parser.lines(chunk)]
+    parser.end()
+    return [*lines, parser.unfinished] if parser.unfinished is not None else lines
 
-    return [line async for line in parse_log(stream(), after=after)]
 
-
-async def test_lines_with_their_stamps():
-    assert await parsed(FIRST + b"one\n" + SECOND + b"two\n") == [
+def test_lines_with_their_stamps():
+    assert parsed(FIRST + b"one\n" + SECOND + b"two\n") == [
         LogLine(at=AT, message="one"),
         LogLine(at=AT + 1, message="two"),
     ]
@@ -32,40 +31,40 @@ async def test_lines_with_their_stamps():
 
 @given(cuts=st.sets(st.integers(1, 120), max_size=6))
 @settings(max_examples=examples(60))
-async def test_the_lines_do_not_depend_on_the_pieces_in_which_they_arrive(cuts):
+def test_the_lines_do_not_depend_on_the_pieces_in_which_they_arrive(cuts):
     whole = FIRST + "eins äöü\r\n".encode() + SECOND + b"\n" + SECOND + b"unfinished"
     ends = [*sorted(cuts), len(whole)]
     chunks = [whole[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
-    assert [record.message for record in await parsed(*chunks)] == ["eins äöü", "", "unfinished"]
+    assert [record.message for record in parsed(*chunks)] == ["eins äöü", "", "unfinished"]
 
 
-async def test_lines_up_to_the_position_are_left_out():
+def test_lines_up_to_the_position_are_left_out():
     log = FIRST + b"one\n" + SECOND + b"two\n"
 
-    assert [record.message for record in await parsed(log, after=AT)] == ["two"]
-    assert await parsed(log, after=AT + 1) == []
+    assert [record.message for record in parsed(log, after=AT)] == ["two"]
+    assert parsed(log, after=AT + 1) == []
 
 
-async def test_a_long_line_is_one_line_without_the_stamps_inside_it():
+def test_a_long_line_is_one_line_without_the_stamps_inside_it():
     pieces = [bytes([letter]) * PIECE for letter in b"ab"]
     log = FIRST + pieces[0] + SECOND + pieces[1] + SECOND + b"rest\n" + SECOND + b"next\n"
 
-    lines = await parsed(log)
+    lines = parsed(log)
 
     assert [line.message for line in lines] == [(b"".join(pieces) + b"rest").decode(), "next"]
 
 
-async def test_a_stamp_that_a_program_prints_stays():
+def test_a_stamp_that_a_program_prints_stays():
     text = FIRST.decode() + "my own stamp"
 
-    assert [record.message for record in await parsed(FIRST + text.encode() + b"\n")] == [text]
+    assert [record.message for record in parsed(FIRST + text.encode() + b"\n")] == [text]
 
 
-async def test_a_line_without_end_is_split():
+def test_a_line_without_end_is_split():
     log = FIRST + (b"x" * PIECE + SECOND) * 200 + b"\n" + SECOND + b"next\n"
 
-    lines = await parsed(*(log[start : start + 2**16] for start in range(0, len(log), 2**16)))
+    lines = parsed(*(log[start : start + 2**16] for start in range(0, len(log), 2**16)))
 
     assert "".join(line.message for line in lines[:-1]) == "x" * (200 * PIECE)
     assert max(len(line.message) for line in lines) <= 2 * MAX_LINE
@@ -75,9 +74,9 @@ async def test_a_line_without_end_is_split():
 @pytest.mark.parametrize(
     "text", [b"unable to retrieve container logs for containerd://3a20", b"failed to try resolving symlinks in path"]
 )
-async def test_a_text_without_a_stamp_is_never_output(text):
+def test_a_text_without_a_stamp_is_never_output(text):
     with pytest.raises(LogRefused):
-        await parsed(text)
+        parsed(text)
 
 
 def test_the_position_has_nanoseconds():
@@ -95,10 +94,10 @@ async def test_a_log_that_cannot_be_read_is_refused(model, status, text):
         await output(runtime, tag)
 
 
-async def test_an_error_text_at_the_end_of_a_followed_log_is_no_line():
+def test_an_error_text_at_the_end_of_a_followed_log_is_no_line():
     """The kubelet of 1.20 appends this text if the container is removed while its log is followed."""
     text = b'rpc error: code = NotFound desc = an error occurred when try to find container "4d65": not found'
 
-    lines = await parsed(b"2026-01-01T00:00:00.5Z ready\n" + text)
+    lines = parsed(b"2026-01-01T00:00:00.5Z ready\n" + text)
 
     assert [line.message for line in lines] == ["ready"]

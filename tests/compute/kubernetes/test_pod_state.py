@@ -26,14 +26,14 @@ pytestmark = pytest.mark.parametrize("version", VERSIONS)
 
 
 def recorded(version, name, deleted_for=None):
-    pod = json.loads((RECORDED / version / f"{name}.json").read_text())
+    pod = json.loads((RECORDED / version / f"{name}.json").read_text()) | {"recordedBy": version}
     if deleted_for is not None:
         pod["metadata"]["annotations"] = {DELETED_FOR: deleted_for}
     return pod
 
 
 def read(pod, seen=None, now=NOW):
-    return read_pod(pod, TAG, seen=seen, now=now)
+    return read_pod(pod, TAG, seen=seen, now=now, is_old=pod.get("recordedBy") == "1.20.2")
 
 
 def waiting(pod, why, **status):
@@ -409,3 +409,29 @@ def test_a_removed_pod_runs_until_its_end_and_is_then_gone(version, name, state)
     pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
     assert read(pod).state is state
+
+
+def test_a_deletion_by_another_client_without_a_grace_does_not_confirm_that_nothing_runs(version):
+    """`kubectl delete --force`: the node may be about to start the container. 1.20 has no other sign of the end."""
+    pod = recorded(version, "creating")
+    pod["metadata"] |= {"deletionTimestamp": "2026-11-24T03:00:00Z", "deletionGracePeriodSeconds": 0}
+
+    assert read(pod).is_spent is (version == "1.20.2")
+
+    pod["status"]["phase"] = "Failed"
+    assert read(pod).is_spent
+
+
+def test_the_times_of_a_node_whose_clock_is_behind_begin_with_the_creation_of_the_pod(version):
+    pod, minutes = recorded(version, "ended-3"), timedelta(minutes=10)
+    end = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    created, started, finished = (
+        datetime.fromisoformat(text)
+        for text in (pod["metadata"]["creationTimestamp"], end["startedAt"], end["finishedAt"])
+    )
+    end |= {"startedAt": f"{started - minutes:%FT%TZ}", "finishedAt": f"{finished - minutes:%FT%TZ}"}
+
+    found = read(pod).inspection
+
+    assert found.started_at == created
+    assert found.stopped_at - found.started_at == finished - started

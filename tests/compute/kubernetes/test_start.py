@@ -337,6 +337,7 @@ async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(
     with pytest.raises(StartUnderWay):
         await starting
 
+    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     cluster.set_status(name_of(container.tag), startTime="2026-01-01T00:00:00Z")
     starting = asyncio.create_task(runtime.start(container.tag))
     while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
@@ -375,6 +376,60 @@ async def test_a_start_on_a_node_without_room_has_no_effect(model, full):
         await runtime.start(container.tag)
 
     assert cluster.starts == {}
+
+
+async def test_a_binding_without_a_reply_does_not_take_the_room_of_its_own_pod(model):
+    runtime, cluster = model
+    cluster.nodes = {"n1": node("n1", {"cpu": "1", "memory": "8Gi", "pods": "1"})}
+    container = launch(Script(seconds=None))
+    made = await runtime.create(container)
+    cluster.fault = binding("lost")
+    with pytest.raises(RuntimeUnknown):
+        await runtime.start(container.tag)
+
+    await runtime.start(container.tag)
+
+    assert cluster.starts == {made.container_id: 1}
+
+
+async def test_the_room_of_a_binding_without_effect_is_free_once_the_pod_is_on_another_node(model):
+    runtime, cluster = model
+    cluster.nodes = {name: node(name, {"cpu": "1", "memory": "8Gi", "pods": "1"}) for name in ("n1", "n2")}
+    first, second = [replace(launch(Script(seconds=None)), machine="n1") for _ in range(2)]
+    made = await runtime.create(first)
+    cluster.fault = binding("refused")
+    with pytest.raises(RuntimeUnknown):
+        await runtime.start(first.tag)
+
+    await launched(runtime, replace(first, machine="n2", container_id=made.container_id))
+    await launched(runtime, second)
+
+    assert sorted(pod["spec"]["nodeName"] for pod in cluster.pods.values()) == ["n1", "n2"]
+
+
+async def test_a_conflict_about_a_quota_is_not_a_taken_name(model):
+    """The API server answers 409 also if several creations change the use of a quota at the same time."""
+    runtime, cluster = model
+    conflicts = iter([(409, "Operation cannot be fulfilled on resourcequotas: the object has been modified")])
+    cluster.fault = lambda method, _path: next(conflicts, None) if method == "POST" else None
+    container = launch()
+
+    made = await runtime.create(container)
+
+    assert made.container_id == cluster.pods[name_of(container.tag)]["metadata"]["uid"]
+
+
+async def test_a_pod_to_which_a_webhook_added_a_scheduling_gate_is_refused(model):
+    """Kueue and others do so. Another attempt may start."""
+    runtime, cluster = model
+    container = launch()
+    await runtime.create(container)
+    cluster.fault = binding((409, "pod p has non-empty .spec.schedulingGates"))
+
+    with pytest.raises(StartRefused, match=r"^CannotStartContainerError: pod p has non-empty") as refused:
+        await runtime.start(container.tag)
+
+    assert not refused.value.certain
 
 
 async def test_a_start_on_a_node_that_has_left_the_cluster_is_lost_with_its_host(model):

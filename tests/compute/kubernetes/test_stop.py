@@ -47,6 +47,18 @@ async def test_a_kill_keeps_the_exit_code_and_the_log(model):
     assert changes_of(cluster) == ["PATCH"]
 
 
+async def test_a_change_that_the_server_gave_up_because_of_others_is_not_taken_for_done(model):
+    """The API server repeats a patch five times while others change the pod, and then answers 409."""
+    runtime, cluster = model
+    tag = await started(runtime, DEAF)
+    conflict = (409, "Operation cannot be fulfilled on pods: the object has been modified")
+    cluster.fault = lambda method, _path: conflict if method == "PATCH" else None
+
+    for change in (runtime.kill, runtime.remove):
+        with pytest.raises(RuntimeUnknown, match="the object has been modified"):
+            await change(tag)
+
+
 async def test_an_image_without_a_shell_is_stopped_by_a_deletion_with_the_grace_of_the_step(model):
     runtime, cluster = model
     cluster.has_shell = False

@@ -46,7 +46,7 @@ def recorded(version, name, first=ContainerMark.STARTED, second=ContainerMark.CR
 
 
 def read(pod, tag):
-    return read_pod(pod, tag, seen=None, now=NOW)
+    return read_pod(pod, tag, seen=None, now=NOW, is_old=False)
 
 
 @pytest.mark.parametrize("mark", [ContainerMark.HELD, ContainerMark.CREATED])

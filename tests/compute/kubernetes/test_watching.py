@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from batchq.compute.kubernetes import list_watch
+from batchq.compute.kubernetes import list_watch, rest
 from batchq.errors import RuntimeUnknown, StartUnderWay
 from batchq.ports.runtime import ContainerState, DeathReport
 from tests.compute.kubernetes.conftest import bound, name_of
@@ -168,6 +168,19 @@ async def test_a_bookmark_is_not_a_pod(model):
         tag = await started(runtime, Script(seconds=0))
 
         await death_of(deaths, tag)
+
+
+async def test_a_list_whose_version_expires_between_two_pages_reports_nothing_as_gone(model, monkeypatch):
+    monkeypatch.setattr(rest, "PAGE", 1)
+    runtime, cluster = model
+    tags = {await started(runtime, Script(seconds=None)) for _ in range(3)}
+    replies = iter([None, (410, "The provided continue parameter is too old")])
+    cluster.fault = lambda _method, path: next(replies, None) if path.endswith("/pods") else None
+
+    with pytest.raises(RuntimeUnknown, match="too old"):
+        await runtime.survey()
+
+    assert {found.tag for found in await runtime.survey()} == tags
 
 
 async def test_a_subscription_fails_if_the_server_refuses_the_list(model):
