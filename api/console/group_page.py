@@ -10,6 +10,7 @@ from pydantic import Field
 from batchq.api.console.cell_grid import members_grid
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.member_results import (
+    CSV_LIMIT,
     LIST_ORDER,
     MemberRow,
     as_number,
@@ -112,7 +113,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     return Page(template="group.html", title=f"Group {name}", values=shown, tab=tab_title(name, counts))
 
 
-@pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF)
+@pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF, limit=CSV_LIMIT)
 async def group_csv(parts: Parts, visit: Call[None]) -> PageAnswer:
     """All jobs of the group, the newest first, with their values and results."""
     group = await find_group(parts, visit.path["group"], visit.caller)
