@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from batchq.api.console.pages import HEADERS
 from batchq.api.console.svg import histogram
-from batchq.api.operations.job_pages import job_pages
+from batchq.api.operations.job_pages import in_slices, job_pages
 from batchq.api.operations.operations import CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
@@ -112,7 +112,7 @@ def run_time_picture(runs: Sequence[float]) -> Markup | None:
 async def csv_answer(parts: Parts, selection: JobSelection, *, name: str, caller: Caller) -> web.Response:
     """All selected jobs, the newest first, with their values and results, as the file `name`.csv."""
     pages = job_pages(parts, PageQuery(selection=selection, limit=CSV_PAGE), caller=caller)
-    rows = [_csv_row(member_row(job)) async for page in pages for job in page.jobs]
+    rows = [_csv_row(member_row(job)) async for page in pages async for job in in_slices(page.jobs)]
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
     text = await asyncio.to_thread(_csv_text, rows)
     return web.Response(text=text, content_type="text/csv", headers=headers)
@@ -154,7 +154,7 @@ class CsvColumns(Struct, frozen=True, kw_only=True):
 
 
 def _columns(members: Iterable[Mapping[str, object]]) -> CsvColumns:
-    names = member_names(members)
+    names = member_names(members, most=MAX_CSV_NAMES + 1)
     return CsvColumns(names=names[:MAX_CSV_NAMES], has_others=len(names) > MAX_CSV_NAMES)
 
 
@@ -164,9 +164,15 @@ def _cell(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def member_names(members: Iterable[Mapping[str, object]]) -> list[str]:
-    """The names of all, in the order of their first occurrence."""
-    return list(dict.fromkeys(name for each in members for name in each))
+def member_names(members: Iterable[Mapping[str, object]], *, most: int) -> list[str]:
+    """The names of all, in the order of their first occurrence, up to `most` names."""
+    names: dict[str, None] = {}
+    for each in members:
+        for name in each:
+            names[name] = None
+            if len(names) == most:
+                return list(names)
+    return list(names)
 
 
 def as_number(value: str | float | None) -> float | None:
