@@ -166,7 +166,10 @@ def examine(build: EngineBuild, tests: Sequence[str], *, workers: str) -> Row:
 
 
 def bench(build: EngineBuild) -> None:
-    """Measure containers a second on the engine, and print the figures. Raises CalledProcessError, OSError, TimeoutError."""
+    """Measure containers a second on the engine, and print the figures.
+
+    Raises CalledProcessError, OSError and TimeoutError.
+    """
     with started(build) as engine:
         print(f"== {build.name}: {describe(engine)}", flush=True)
         make_images(engine)
