@@ -25,7 +25,7 @@ from batchq.api.http.client_connection import LOOPBACK, host_name
 from batchq.api.http.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
 from batchq.api.http.http import MAX_BODY, REQUEST_ID, STREAM_BEGAN_AT, FailureKind, HttpRefusal, InvalidMember
 from batchq.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
-from batchq.system.turns import SERVER, working_for
+from batchq.system.turns import UNSIGNED, working_for
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +78,9 @@ def request_middleware(
 
 
 def _user_of(request: web.Request) -> str:
-    """The user whose turns the request takes. The server's, if it needs no signature: such a request reads little."""
+    """The user whose turns the request takes. Requests without a signature share the turns of one user."""
     caller = request.get(CALLER)
-    return SERVER if caller is None else caller.user
+    return UNSIGNED if caller is None else caller.user
 
 
 async def _send_large(request: web.Request, response: web.StreamResponse) -> None:

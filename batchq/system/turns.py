@@ -16,6 +16,9 @@ T = TypeVar("T")
 SERVER = ""
 """Stands for the server, where a user is expected."""
 
+UNSIGNED = "?"
+"""Stands for all callers of requests that need no signature. No user can have this name."""
+
 #: The user for whom the present task works. Tasks inherit it from the task that creates them.
 _USER: ContextVar[str] = ContextVar("working_for", default=SERVER)
 
