@@ -55,7 +55,7 @@ class StepLimit:
         return limited
 
 
-class Reader:
+class ReadThread:
     """A read-only connection, and the turns of users at its thread."""
 
     def __init__(self, connection: aiosqlite.Connection) -> None:
@@ -112,7 +112,7 @@ class Database:
         self._path = path
         self._file = _identity(path)
         self._writer = writer
-        self._reader, self._browser, self._searcher = map(Reader, readers)
+        self._reader, self._browser, self._searcher = map(ReadThread, readers)
         self._step_limit = step_limit
         self._background_check = check
         self._reserve = reserve
