@@ -13,6 +13,7 @@ from pydantic import Field
 from batchq.api.console.cell_grid import MAX_CELLS, children_grid
 from batchq.api.console.job_words import JOB, job_crumbs, job_id_of, job_title
 from batchq.api.console.member_results import (
+    CSV_LIMIT,
     LIST_ORDER,
     MemberRow,
     csv_answer,
@@ -112,7 +113,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
     return Page(template="children.html", title=f"Children of {job_title(array)}", values=values)
 
 
-@pages.get(f"{JOB}/children/csv", Permission.SELF)
+@pages.get(f"{JOB}/children/csv", Permission.SELF, limit=CSV_LIMIT)
 async def children_csv(parts: Parts, visit: Call[None]) -> PageAnswer:
     """All children, the highest index first, with their results."""
     job_id = job_id_of(visit.path)

@@ -4,7 +4,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Annotated
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.run_pictures import last_runs, memory_share, runs_picture
-from batchq.api.operations.operations import Call
+from batchq.api.operations.operations import Call, CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
 from batchq.domain.catalog import DefinitionStatus, JobDefinition
@@ -30,6 +30,8 @@ MAX_READ = 500  # revisions that are read for a page of the list
 MAX_REVISIONS = 100  # of one name on a page
 LAST_JOBS = 20
 CONTEXT_LINES = 3  # lines around a difference
+MAX_PAIRS = 1_000_000  # of an old and a new line, that are compared for a difference
+PAGE_LIMIT = CallLimit(at_once=2, waiting=14)
 
 pages = PageTable()
 
@@ -84,7 +86,7 @@ async def definitions_page(parts: Parts, visit: Call[DefinitionsQuery]) -> Page:
     return Page(template="definitions.html", title="Job definitions", values=values)
 
 
-@pages.get("/definitions/{ref:[^/]{1,256}}", Permission.SELF)
+@pages.get("/definitions/{ref:[^/]{1,256}}", Permission.SELF, limit=PAGE_LIMIT)
 async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
     """A revision `NAME:3`, or all revisions of a name."""
     ref, caller = visit.path["ref"], visit.caller
@@ -95,7 +97,7 @@ async def definition_page(parts: Parts, visit: Call[DefinitionQuery]) -> Page:
     difference = None
     if other is not None:
         before = await find_definition(parts, f"{definition.ref.name}:{other}", caller)
-        difference = await asyncio.to_thread(_difference, _pretty(before), document)
+        difference = await asyncio.to_thread(definition_difference, _pretty(before), document)
     jobs = await _last_jobs(parts, str(definition.ref), caller, limit=MEASURED_JOBS)
     uses = (attempt.use for job in jobs.jobs for attempt in job.attempts)
     used = definition_use(uses, definition.nodes.resources.memory_mib)
@@ -192,10 +194,25 @@ def _pretty(definition: JobDefinition) -> str:
     return json.dumps(json.loads(definition.document), indent=2, ensure_ascii=False, sort_keys=True)
 
 
-def _difference(before: str, after: str) -> Sequence[str]:
-    """The lines of a unified difference without its head; empty if the texts are equal."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT_LINES)
-    return list(lines)[2:]
+def definition_difference(before: str, after: str) -> Sequence[str]:
+    """The lines of a unified difference without its head; empty if the texts are equal.
+
+    Between the first and the last difference of long texts, all lines are shown as changed: difflib takes minutes for
+    texts of 24 KiB that were made for that.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    begin = _common(zip(old, new, strict=False))
+    end = _common(zip(reversed(old[begin:]), reversed(new[begin:]), strict=False))
+    removed, added = old[begin : len(old) - end], new[begin : len(new) - end]
+    if len(removed) * len(added) <= MAX_PAIRS:
+        return list(difflib.unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]
+    head = f"@@ -{begin + 1},{len(removed)} +{begin + 1},{len(added)} @@"
+    return [head, *(f"-{line}" for line in removed), *(f"+{line}" for line in added)]
+
+
+def _common(pairs: Iterable[tuple[str, str]]) -> int:
+    """How many pairs are equal before the first one that differs."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 @pages.get("/definitions/{ref}/deregister", Permission.SELF)

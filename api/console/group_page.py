@@ -10,6 +10,7 @@ from pydantic import Field
 from batchq.api.console.cell_grid import members_grid
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.member_results import (
+    CSV_LIMIT,
     LIST_ORDER,
     MemberRow,
     as_number,
@@ -24,6 +25,7 @@ from batchq.api.console.memory_offer import memory_offer
 from batchq.api.console.pages import Page, PageAnswer, PageTable
 from batchq.api.console.svg import scatter_plot, status_bar
 from batchq.api.http.http import RequestQuery, Word
+from batchq.api.operations.job_pages import in_slices
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -74,9 +76,9 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     query, caller = visit.input, visit.caller
     group = await find_group(parts, visit.path["group"], caller)
     found = await parts.search.search(PageQuery(selection=_selection(group), limit=MAX_JOBS), caller=caller)
-    rows = [member_row(job) for job in reversed(found.jobs)]
-    values = member_names(row.values for row in rows)[:MAX_NAMES]
-    metrics = member_names(row.metrics for row in rows)[:MAX_NAMES]
+    rows = [member_row(job) async for job in in_slices(reversed(found.jobs))]
+    values = member_names((row.values for row in rows), most=MAX_NAMES)
+    metrics = member_names((row.metrics for row in rows), most=MAX_NAMES)
     ordered = sorted_rows(rows, query.sort)
     first = query.page * PER_PAGE
     path = group_path(group.terms.id)
@@ -112,7 +114,7 @@ async def group_page(parts: Parts, visit: Call[GroupPageQuery]) -> Page:
     return Page(template="group.html", title=f"Group {name}", values=shown, tab=tab_title(name, counts))
 
 
-@pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF)
+@pages.get("/groups/{group:g-[0-9a-f]{20}}/csv", Permission.SELF, limit=CSV_LIMIT)
 async def group_csv(parts: Parts, visit: Call[None]) -> PageAnswer:
     """All jobs of the group, the newest first, with their values and results."""
     group = await find_group(parts, visit.path["group"], visit.caller)

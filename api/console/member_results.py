@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +13,8 @@ from msgspec import Struct
 
 from batchq.api.console.pages import HEADERS
 from batchq.api.console.svg import histogram
-from batchq.api.operations.job_pages import job_pages
+from batchq.api.operations.job_pages import in_slices, job_pages
+from batchq.api.operations.operations import CallLimit
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Status
@@ -34,6 +36,8 @@ LIST_ORDER = (
     Status.SUCCEEDED,
 )
 CSV_PAGE = 1000  # jobs that are read at once for the CSV
+CSV_LIMIT = CallLimit(at_once=1, waiting=7)
+MAX_CSV_NAMES = 200  # columns of values, and of metrics; jobs with names of their own would make a square of cells
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginnings of texts that a spreadsheet would compute
 USED = ("cpu seconds", "peak memory bytes", "working set bytes")  # columns of the CSV
 RESULTS = ("state", "exit code", "reason", "run seconds", "attempts", *USED)
@@ -108,7 +112,7 @@ def run_time_picture(runs: Sequence[float]) -> Markup | None:
 async def csv_answer(parts: Parts, selection: JobSelection, *, name: str, caller: Caller) -> web.Response:
     """All selected jobs, the newest first, with their values and results, as the file `name`.csv."""
     pages = job_pages(parts, PageQuery(selection=selection, limit=CSV_PAGE), caller=caller)
-    rows = [_csv_row(member_row(job)) async for page in pages for job in page.jobs]
+    rows = [_csv_row(member_row(job)) async for page in pages async for job in in_slices(page.jobs)]
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}.csv"'}
     text = await asyncio.to_thread(_csv_text, rows)
     return web.Response(text=text, content_type="text/csv", headers=headers)
@@ -121,15 +125,37 @@ def _csv_row(row: MemberRow) -> CsvRow:
 
 
 def _csv_text(rows: Sequence[CsvRow]) -> str:
-    values, metrics = member_names(row.values for row in rows), member_names(row.metrics for row in rows)
+    values, metrics = _columns(row.values for row in rows), _columns(row.metrics for row in rows)
     text = io.StringIO()
     table = csv.writer(text)
-    table.writerow(map(_cell, ["job", "name", *values, *RESULTS, *metrics]))
+    table.writerow(map(_cell, ["job", "name", *values.titles("values"), *RESULTS, *metrics.titles("metrics")]))
     for row in rows:
-        given = [row.values.get(name, "") for name in values]
-        measured = [row.metrics.get(name, "") for name in metrics]
+        given, measured = values.cells(row.values), metrics.cells(row.metrics)
         table.writerow([_cell(cell) for cell in (row.job_id, row.name, *given, *row.results, *measured)])
     return text.getvalue()
+
+
+class CsvColumns(Struct, frozen=True, kw_only=True):
+    """The columns of the values, or metrics, of jobs: one for each name, and one for all that have no column."""
+
+    names: Sequence[str]
+    has_others: bool
+
+    def titles(self, kind: str) -> Sequence[str]:
+        return (*self.names, f"other {kind}") if self.has_others else self.names
+
+    def cells(self, members: Mapping[str, object]) -> Sequence[object]:
+        """The cells of a job. The last one has the others as JSON; empty: the job has none."""
+        cells = [members.get(name, "") for name in self.names]
+        if not self.has_others:
+            return cells
+        others = {name: members[name] for name in members.keys() - frozenset(self.names)}
+        return (*cells, json.dumps(others, sort_keys=True) if others else "")
+
+
+def _columns(members: Iterable[Mapping[str, object]]) -> CsvColumns:
+    names = member_names(members, most=MAX_CSV_NAMES + 1)
+    return CsvColumns(names=names[:MAX_CSV_NAMES], has_others=len(names) > MAX_CSV_NAMES)
 
 
 def _cell(value: object) -> object:
@@ -138,9 +164,15 @@ def _cell(value: object) -> object:
     return f"'{value}" if is_formula else value
 
 
-def member_names(members: Iterable[Mapping[str, object]]) -> list[str]:
-    """The names of all, in the order of their first occurrence."""
-    return list(dict.fromkeys(name for each in members for name in each))
+def member_names(members: Iterable[Mapping[str, object]], *, most: int) -> list[str]:
+    """The names of all, in the order of their first occurrence, up to `most` names."""
+    names: dict[str, None] = {}
+    for each in members:
+        for name in each:
+            names[name] = None
+            if len(names) == most:
+                return list(names)
+    return list(names)
 
 
 def as_number(value: str | float | None) -> float | None:

@@ -116,11 +116,11 @@ class PageTable(OperationTable):
     def __init__(self) -> None:
         super().__init__(read=_read, carry_out=_carry_out, failed=_failed)
 
-    def get(self, path: str, permission: Permission) -> Callable[[Handler], Handler]:
+    def get(self, path: str, permission: Permission, *, limit: CallLimit | None = None) -> Callable[[Handler], Handler]:
         """Decorate the handler of a page. `path`: below /ui, in aiohttp's notation."""
 
         def add(handle: Handler) -> Handler:
-            self._add("GET", path, permission, handle, query=input_shape(handle))
+            self._add("GET", path, permission, handle, query=input_shape(handle), limit=limit)
             return handle
 
         return add

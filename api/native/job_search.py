@@ -16,6 +16,7 @@ from pydantic import Field
 
 from batchq.api.http.page_tokens import SearchToken, selection_text
 from batchq.api.native.job_selection import SelectionBody, parse_job_id
+from batchq.api.operations.job_pages import in_slices
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.operations.operations import BULK_LIMIT, Call
 from batchq.api.operations.parts import Parts
@@ -167,7 +168,7 @@ async def search_jobs(parts: Parts, call: Call[SearchJobsRequest]) -> SearchResp
     views = await parts.views.listed(page.jobs, explained=body.explain, caller=caller)
     arns = arns_of(call.http, parts)
     return SearchResponse(
-        jobs=tuple(job_row(view, arns) for view in views),
+        jobs=tuple([job_row(view, arns) async for view in in_slices(views)]),
         next_token=token.make(page.next),
         searched_back_to=optional_milliseconds(page.searched_back_to),
         complete=page.next is None,

@@ -20,11 +20,12 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from batchq.api.auth.authentication import GATE, Gate, access_denied
+from batchq.api.auth.authentication import CALLER, GATE, Gate, access_denied
 from batchq.api.http.client_connection import LOOPBACK, host_name
 from batchq.api.http.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
 from batchq.api.http.http import MAX_BODY, REQUEST_ID, STREAM_BEGAN_AT, FailureKind, HttpRefusal, InvalidMember
 from batchq.errors import Forbidden, Invalid, NotFound, Throttled, Unavailable
+from batchq.system.turns import UNSIGNED, working_for
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ def request_middleware(
                 response: web.StreamResponse = _redirect(profile.home)
             else:
                 async with gate(request):
-                    response = await handler(request)
+                    with working_for(_user_of(request)):
+                        response = await handler(request)
                     response.headers[profile.request_id_header] = request_id
                     await _send_large(request, response)
         except Exception as error:  # noqa: BLE001 - the caller gets an error in its dialect's shape, without its cause
@@ -73,6 +75,12 @@ def request_middleware(
         return response
 
     return middleware
+
+
+def _user_of(request: web.Request) -> str:
+    """The user whose turns the request takes. Requests without a signature share the turns of one user."""
+    caller = request.get(CALLER)
+    return UNSIGNED if caller is None else caller.user
 
 
 async def _send_large(request: web.Request, response: web.StreamResponse) -> None:

@@ -50,7 +50,7 @@ def run_audit(args: Namespace) -> int:
         raise UsageError("--limit must be at least 1")
     check_backend_flags(args)
     records = _records_of_server(args) if args.data is None else _records_of_files(args)
-    print_list(args, records, records, COLUMNS)
+    print_list(args, records, records, COLUMNS, empty="no record matches")
     return DONE
 
 

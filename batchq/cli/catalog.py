@@ -367,7 +367,9 @@ def _list_definitions(args: Namespace) -> int:
         text_column("IMAGE", lambda row: row.container_properties.image, elastic=True),
         text_column("COMMAND", lambda row: " ".join(row.container_properties.command), elastic=True),
     ]
-    print_list(args, response, found if name else list(latest.values()), columns)
+    if name and not found:
+        raise NotFound(f"there is no job definition {name!r} with an active revision")
+    print_list(args, response, found if name else list(latest.values()), columns, empty="there are no job definitions")
     return DONE
 
 
@@ -381,7 +383,7 @@ def _list_resources(args: Namespace) -> int:
         text_column("TOTAL", lambda row: row.total_quantity, right=True),
     ]
     rows = to_answer(response, batch.ListConsumableResourcesResponse, url=url).consumable_resources
-    print_list(args, response, rows, columns)
+    print_list(args, response, rows, columns, empty="there are no consumable resources")
     return DONE
 
 

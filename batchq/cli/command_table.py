@@ -82,7 +82,7 @@ TOPICS: Final[Mapping[str, Mapping[str, Command]]] = {
     "users": {
         "whoami": Command("server_commands", "print your user, account and role on the server"),
         "account": Command("accounts", "manage accounts, container policies and limits", Target.SERVER_OR_FILES),
-        "cost": Command("cost", "print what jobs cost, by job, account, user, queue or definition", output=Output.LIST),
+        "cost": Command("cost", "print what jobs cost, by job, user, account or queue", output=Output.LIST),
         "budget": Command("cost", "list, set and remove budgets of accounts and queues"),
         "user": Command("accounts", "manage users and their roles", Target.SERVER_OR_FILES),
         "key": Command("accounts", "manage access keys", Target.SERVER_OR_FILES),

@@ -58,8 +58,12 @@ def add_cost(command: ArgumentParser) -> None:
     add_selection_flags(command, times=False)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
-    report.add_argument("--since", type=parse_time, help="from this day on (UTC): 2026-11-01, or 7d (this month)")
-    report.add_argument("--until", type=parse_time, help="until this time, to the end of the day (UTC) (now)")
+    report.add_argument(
+        "--since", type=parse_time, metavar="TIME", help="from this day on (UTC): 2026-11-01, or 7d (this month)"
+    )
+    report.add_argument(
+        "--until", type=parse_time, metavar="TIME", help="until this time, to the end of the day (UTC) (now)"
+    )
 
 
 def run_cost(args: Namespace) -> int:
@@ -70,7 +74,7 @@ def run_cost(args: Namespace) -> int:
         raise UsageError("--by, --since and --until are for a report: give no job and no filter")
     url = url_of(args)
     rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in selected_ids(args, url, {})]
-    print_list(args, {"jobs": rows}, rows, JOB_COLUMNS)
+    print_list(args, {"jobs": rows}, rows, JOB_COLUMNS, empty="no job matches")
     return DONE
 
 
@@ -89,7 +93,7 @@ def _print_report(args: Namespace) -> int:
         _amount_column("COMPUTE", lambda row: row.compute),
         _amount_column("RUNNING", lambda row: row.active),
     )
-    print_list(args, report, report.rows, columns)
+    print_list(args, report, report.rows, columns, empty="no job has run in this time")
     if report.more and not prints_json(args):
         print_notice("not all costs are in this report: name fewer days by --since and --until")
     return DONE
@@ -137,7 +141,7 @@ def add_budget(command: ArgumentParser) -> None:
 
 def run_list_budgets(args: Namespace) -> int:
     answer = call(url_of(args), LIST_BUDGETS, {}, answer=costs.ListBudgetsResponse)
-    print_list(args, answer, answer.budgets, BUDGET_COLUMNS)
+    print_list(args, answer, answer.budgets, BUDGET_COLUMNS, empty="there are no budgets")
     return DONE
 
 

@@ -181,6 +181,8 @@ def _open(
         why = getattr(failure, "reason", None) or str(failure) or type(failure).__name__
         if isinstance(why, SSLCertVerificationError):
             why = why.verify_message + (TRUST_HINT if why.verify_code in UNKNOWN_AUTHORITY else "")
+        if isinstance(why, ConnectionRefusedError | FileNotFoundError):  # nothing listens there
+            why = f"{why.strerror}; start one by batchq serve, or name another by --url or BATCHQ_URL"
         raise ServerUnavailable(f"cannot reach a batchq server at {url}: {why}") from None
 
 

@@ -25,6 +25,7 @@ _INTERPRETERS = re.compile(r"(?:ba|da|k|z|a)?sh|python[\d.]*")  # that take the 
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ENTER_FOLDER = 'cd "$0" && exec "$@"'  # run by sh, with the folder and the command as arguments
 N_TO_N = "n2n"
 Request = dict[str, Any]
@@ -52,7 +53,7 @@ def add_change_flags(command: ArgumentParser) -> None:
         metavar="DURATION",
         help="time limit of each attempt, for example 90m; at least 60s",
     )
-    flag("--priority", type=_whole, metavar="N", help="scheduling priority within the share, 0 to 9999")
+    flag("--priority", type=_priority, metavar="N", help="scheduling priority within the share, 0 to 9999")
     flag("--share", metavar="NAME", help="share identifier, in a queue with a scheduling policy")
     flag("--tag", action="append", type=parse_pair, metavar="NAME=VALUE", help="tag of the job")
     flag(
@@ -68,8 +69,8 @@ def add_job_flags(command: ArgumentParser) -> None:
     """Declare the flags of a new job, with those of `add_change_flags`."""
     flag = command.add_argument_group("new job").add_argument
     flag("-d", "--definition", metavar="DEF[:REV]", help="job definition to use in place of an image")
-    flag("--name", help="name of the job (from the image, the script or the job definition)")
-    flag("-q", "--queue", help="job queue (`queue` of the config file's [defaults], or default)")
+    flag("--name", type=_job_name, help="name of the job (from the image, the script or the job definition)")
+    flag("-q", "--queue", type=_queue, help="job queue (`queue` of the config file's [defaults], or default)")
     add_change_flags(command)
     flag(
         "-v",
@@ -86,7 +87,7 @@ def add_job_flags(command: ArgumentParser) -> None:
     )
     flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
     flag("--user", metavar="USER", help="user in the container (that of the image)")
-    flag("--group", metavar="NAME", help="group of the job; with --each a new group of the job's name is the default")
+    flag("--group", metavar="NAME", help="group of the job (with --each: a new group with the name of the job)")
     flag("--max-running", type=parse_count, metavar="N", help="let at most N jobs of the group run at the same time")
     flag("--max-failed", type=parse_count, metavar="N", help="cancel the others when N jobs of the group have failed")
     flag("--notify", metavar="WEBHOOK", help="send the end of the job, or of its group, to your webhook of this name")
@@ -210,8 +211,23 @@ def _dependency(text: str) -> Mapping[str, str]:
     return {"jobId": job, "type": "N_TO_N"} if text != job else {"jobId": job}
 
 
-def _whole(text: str) -> int:
-    return 0 if text == "0" else parse_count(text)
+def _priority(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,4}", text):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to 9999")
+    return int(text)
+
+
+def _job_name(text: str) -> str:
+    if not _JOB_NAME.fullmatch(text):
+        why = "is not a name of at most 128 letters, digits, hyphens and underscores that begins with a letter or digit"
+        raise ArgumentTypeError(f"{text!r} {why}")
+    return text
+
+
+def _queue(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("the name is empty: omit the flag for the default queue")
+    return text
 
 
 class JobScript(Struct, frozen=True, kw_only=True):

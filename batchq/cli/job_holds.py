@@ -212,7 +212,7 @@ def run_checkpoints(args: Namespace) -> int:
     if args.delete:
         return _delete(args, url, path)
     response = call(url, path, answer=checkpoints.CheckpointsResponse)
-    print_list(args, response, response.checkpoints, _columns())
+    print_list(args, response, response.checkpoints, _columns(), empty="the job has no checkpoints")
     if not response.checkpoints and not prints_json(args):
         print_notice(f"job {job_id} has no checkpoints")
     return DONE

@@ -54,7 +54,7 @@ GROUPS: Mapping[str, Callable[[JobRow], str]] = {
 def add_list(command: ArgumentParser) -> None:
     """List jobs: your unfinished jobs, running ones first, and those that ended in the last hour. Newest first.
 
-    A group and an array that runs are one line above the jobs; with its name the jobs of a group are listed.
+    A group or array that runs is one line above the jobs. `batchq list NAME` lists the jobs of a group.
 
     batchq list -t pending                     what waits, and why
     batchq list -q gpu -U                      the jobs of all users in the queue gpu

@@ -14,7 +14,7 @@ from batchq.cli.output import exit_with_reader, is_terminal, paint, print_notice
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_explanation, fetch_jobs, fetch_log_lines, fetch_rows, fetch_server_time
 from batchq.cli.tables import add_color_flag
-from batchq.domain.enums import ACTIVE, FINISHED, Status, in_order
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, in_order
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound, UsageError
 from batchq.ports.responses.jobs import JobRow
@@ -78,13 +78,13 @@ def run_logs(args: Namespace) -> int:
     if parents or len(jobs) > 1:
         _SeveralLogs(args, url, jobs, parents).print()
         return 0
-    for log in _logs(args, jobs, is_only=True):
-        has_lines = False
+    for row, log in zip(jobs, _logs(args, jobs, is_only=True), strict=True):
+        has_lines, said = False, _explain_empty(url, log) if args.follow and row.status in QUEUED else ""
         for lines in _pages(args, url, log):
             _print(args, log, lines)
             has_lines = has_lines or bool(lines)
         if not has_lines:
-            _explain_empty(url, log)
+            _explain_empty(url, log, said=said)
     return 0
 
 
@@ -114,9 +114,14 @@ def _logs(args: Namespace, rows: Sequence[JobRow], *, first: int = 0, is_only: b
     ]
 
 
-def _explain_empty(url: str, log: Log) -> None:
-    if log.started_at is None:
-        print_notice(f"{log.name} does not run: {fetch_explanation(url, log.job_id).sentence}")
+def _explain_empty(url: str, log: Log, *, said: str = "") -> str:
+    """Print why a job that had not started has no output, unless this was `said` already; empty: it had started."""
+    if log.started_at is not None:
+        return ""
+    text = f"{log.name} does not run: {fetch_explanation(url, log.job_id).sentence}"
+    if text != said:
+        print_notice(text)
+    return text
 
 
 class _SeveralLogs:

@@ -7,6 +7,7 @@ import argparse
 import gc
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -31,6 +32,8 @@ from batchq.cli.output import (
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
 
 _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring that has no other text to indent it
+_INVALID_NUMBER = re.compile(r"invalid int value: ('.*')")  # argparse's text
+_NO_SUBCOMMAND = "the following arguments are required: subcommand"  # argparse's text
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource"}  # that the server's half imports, and Windows lacks
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
 
@@ -76,6 +79,17 @@ def _expanded(words: Sequence[str]) -> Sequence[str]:
     return [*(ALIASES.get(word, word) for word in first), *rest]
 
 
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Breaks paragraphs at the width of the terminal. Paragraphs with indented lines, as examples, are unchanged."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:  # noqa: ARG002 - argparse's own
+        """Called by argparse for a description and an epilog."""
+        from textwrap import fill  # noqa: PLC0415 - only the help needs it
+
+        paragraphs = text.split("\n\n")
+        return "\n\n".join(part if "\n " in f"\n{part}" else fill(part, width) for part in paragraphs)
+
+
 class Parser(argparse.ArgumentParser):
     """Reports an error in one line. Flags are not abbreviated: a new flag must not change the meaning of another."""
 
@@ -91,8 +105,12 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             command = getattr(parsed, "parser", self)
-            command.error(f"unrecognized arguments: {' '.join(unknown)}{command.suggestion_for(unknown[0])}")
+            command.error(command.text_of_unknown(unknown))
         return parsed
+
+    def text_of_unknown(self, words: Sequence[str]) -> str:
+        """The message on arguments that the command does not have."""
+        return f"unrecognized arguments: {' '.join(words)}{self.suggestion_for(words[0])}"
 
     def suggestion_for(self, flag: str) -> str:
         """The end of the message on an unknown flag: the flag of this parser that is meant, if one is similar."""
@@ -101,7 +119,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - argparse's own
         """Called by argparse for each value: reports an unknown command with a suggestion, not with all commands."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - not public
-            self.error(f"unknown command {value!r}{_did_you_mean(value, action.choices)}")
+            similar = _did_you_mean(value, action.choices)
+            known = "" if similar or action.dest == "command" else f"; the commands are {', '.join(action.choices)}"
+            self.error(f"unknown command {value!r}{similar or known}")
         super()._check_value(action, value)
 
 
@@ -110,7 +130,7 @@ class CommandParser(Parser):
 
     def __init__(self, *, declares: str | None = None, **options: Any) -> None:  # noqa: ANN401 - argparse's own
         """`declares`: the name of the command; None for a subcommand, as `add` in `batchq user add`."""
-        super().__init__(**options, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options, formatter_class=HelpFormatter)
         self._declares = declares
         self.set_defaults(parser=self)
         #: Whether the words behind `--` are the program of a job: the attribute `program`, None without `--`.
@@ -130,7 +150,18 @@ class CommandParser(Parser):
         found.words, found.program = own, program
         return found, unknown
 
+    def text_of_unknown(self, words: Sequence[str]) -> str:
+        """As of each parser. Of a command that takes a program the first words of the program may lack their `--`."""
+        if not self.takes_program or words[0].startswith("-") or "--" in self._words:
+            return super().text_of_unknown(words)
+        at = len(self._words) - len(words)
+        own = self._words[:at] if [*self._words[at:]] == [*words] else ["..."]
+        return f"the command begins behind --, as in: {self.prog} {shlex.join([*own, '--', *words])}"
+
     def error(self, message: str) -> NoReturn:
+        message = _INVALID_NUMBER.sub(r"\1 is not a whole number", message)
+        if message == _NO_SUBCOMMAND:
+            message = f"one of these commands is missing: {', '.join(subparsers_of(self))}"
         if self.has_json_errors and "--json" in self._words:
             print(render_json_error(message, MISUSED))
             sys.exit(MISUSED)
@@ -211,7 +242,7 @@ def parser() -> argparse.ArgumentParser:
         usage="batchq COMMAND [flags]",
         description=f"AWS Batch on this machine's Docker engine.\n\n{_command_list()}",
         epilog=f"{_alias_list()}\n\n{EXIT_STATUSES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"batchq {__version__}")
     commands = top.add_subparsers(

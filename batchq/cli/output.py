@@ -42,13 +42,13 @@ INTERRUPTED = 130  # 128 and the number of SIGINT
 #: The table of exit statuses in the help of the commands, and in docs/command-line.md.
 EXIT_STATUSES = """\
 exit status:
-  0    done; cancel and terminate: also if no job matches, or a job has already finished
-  1    refused or not found; of several jobs: not done for each, or not each SUCCEEDED
-  2    invalid arguments; cancel and terminate: also a refused request; nothing is changed
+  0    done; cancel and terminate: also if no job matches, or one has finished
+  1    refused or not found; of several jobs: not done for all, or one FAILED
+  2    invalid arguments; cancel and terminate: or refused; nothing is changed
   3    the server cannot be reached, or is unavailable
   124  a time limit has passed: --timeout, or the job's own
   125  the job has no exit code: it never started, or was stopped
-  130  interrupted by Ctrl-C; the server completes a request that it has accepted
+  130  interrupted by Ctrl-C; the server completes a request it has accepted
   run, and wait for one job: the exit code of the job"""
 
 STDOUT = 1  # the file descriptor

@@ -29,7 +29,7 @@ from batchq.cli.server_requests import (
     send_definition,
     send_submission,
 )
-from batchq.cli.sweep import DEFAULT_REQUESTS, read_axes, submit_sweep
+from batchq.cli.sweep import DEFAULT_REQUESTS, read_axes, submit_sweep, unknown_placeholder
 from batchq.cli.tables import json_of
 from batchq.cli.webhooks import require_own_webhook
 from batchq.domain.ids import short_id
@@ -175,6 +175,8 @@ def _submit_each(args: Namespace, plan: JobPlan) -> int:
         raise UsageError("--each and --array exclude each other")
     axes = read_axes(args.each or (), args.each_row)
     members = expand(plan.request, axes, words=len(args.program or ()))
+    if warning := unknown_placeholder(args.program or (), axes):
+        print_notice(warning)
     for member in members:
         _check_length(member.request, None)
     tags = group_tags(args, plan.request, size=len(members))

@@ -23,6 +23,7 @@ from batchq.services.sweep_requests import LINE, MAX_MEMBERS, Axis, SweepMember,
 DEFAULT_REQUESTS = 4  # at the same time
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _NAMED_VALUES = re.compile(r"[A-Za-z_]\w{0,127}=", re.ASCII)
+_PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}", re.ASCII)
 RETRIES = 10
 RETRY_INTERVAL = 1.0  # seconds, times the number of failures so far
 REST = "the same command submits the rest within 15 minutes"
@@ -41,6 +42,8 @@ def read_axes(each: Sequence[str], each_row: str | None) -> list[Axis]:
 
 
 def _line_axis(source: str) -> Axis:
+    if _NAME.fullmatch(source) and not Path(source).exists():
+        raise UsageError(f"there is no file {source}; values are given as {source}=0.1,0.01 or {source}=1..5")
     lines = [line for line in _read(source).splitlines() if line.strip()]
     if not lines:
         raise UsageError(f"{source} has no lines")
@@ -57,6 +60,19 @@ def _row_axis(source: str) -> Axis:
     if invalid := [name for name in found[0] if not _NAME.fullmatch(name)]:
         raise UsageError(f"{source}: the column {invalid[0]!r} is not a name of letters, digits and underscores")
     return Axis(source=_place(source), points=tuple(found))
+
+
+def unknown_placeholder(words: Sequence[str], axes: Sequence[Axis]) -> str | None:
+    """A warning of a command that has a `{word}` but none of the names of its values; None: there is none.
+
+    Braces may also be part of the command, as in awk or JSON, so they are no error.
+    """
+    names = [name for axis in axes for name in axis.points[0] if name != LINE]
+    text = " ".join(words)
+    found = _PLACEHOLDER.search(text)
+    if found is None or not names or any(name in text for name in names):
+        return None
+    return f"warning: the command has {found[0]}, which --each does not name; its names are {', '.join(names)}"
 
 
 def _read(source: str) -> str:

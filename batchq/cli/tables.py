@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, to_builtins
 
-from batchq.cli.output import DONE, is_terminal, paint, uses_color, write_line
+from batchq.cli.output import DONE, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import UsageError
 from batchq.system.escapes import escape
@@ -201,11 +201,12 @@ def print_list(
     more: Sequence[Column[Row]] = (),
     ids: Column[Row] | None = None,
     document: Callable[[Row], object] = lambda row: row,
+    empty: str = "",
 ) -> None:
     """Print the rows in the form that the flags and stdout require; as JSON, the whole response.
 
     `more`: further columns for `-o wide` and `--columns`. `ids`: the column for `-o ids`; None: the first.
-    `document`: the JSON of a row for `-o jsonl`.
+    `document`: the JSON of a row for `-o jsonl`. `empty`: the notice if there are no rows, of lists for people.
     Raises UsageError for an unknown column.
     """
     known = {column.title: column for column in (*columns, *more)}
@@ -228,6 +229,8 @@ def print_list(
             print_lines(rows, chosen, color=uses_color(args.color))
         case _:
             print_rows(rows, chosen, color=uses_color(args.color))
+    if empty and not rows and args.output in {None, OutputForm.TABLE, OutputForm.WIDE}:
+        print_notice(empty)
 
 
 def _column(known: Mapping[str, Column[Row]], name: str) -> Column[Row]:

@@ -138,7 +138,7 @@ def run_create(args: Namespace) -> int:
 
 def run_list_webhooks(args: Namespace) -> int:
     answer = call(url_of(args), LIST_WEBHOOKS, {}, answer=ListWebhooksResponse)
-    print_list(args, answer, answer.webhooks, COLUMNS)
+    print_list(args, answer, answer.webhooks, COLUMNS, empty="there are no webhooks")
     return DONE
 
 

@@ -49,6 +49,7 @@ from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import OPEN_DIRECTORY, deleted_directory, empty_deleted, remove_entry
 from batchq.store.log_files import free
 from batchq.system.host import NetworkDiskGuard
+from batchq.system.turns import UserTurns, works_for_server
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
 MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
@@ -97,6 +98,7 @@ class CheckpointFiles:
         self._changed_at = changed_at
         #: Held while the marks of a job are changed.
         self._marking = threading.Lock()
+        self._turns = UserTurns()  # users read with one of the threads: starts of jobs do not wait for them
         self._readers = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="checkpoints")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-removal")
 
@@ -166,7 +168,8 @@ class CheckpointFiles:
         """Run the work in a thread. A reader's caller does not wait longer than READ_TIMEOUT for a disk that hangs."""
         try:
             async with asyncio.timeout(None if threads is self._remover else READ_TIMEOUT):
-                return await asyncio.get_running_loop().run_in_executor(threads, work)
+                begin = partial(asyncio.get_running_loop().run_in_executor, threads, work)
+                return await (begin() if threads is self._remover or works_for_server() else self._turns.run(begin))
         except TimeoutError as failure:
             raise StoreFailed(f"{about}: the disk does not answer within {READ_TIMEOUT:g} s") from failure
         except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread

@@ -2,12 +2,14 @@
 
 A transaction is ONE function that runs as a whole in a connection's thread. Nothing is awaited inside, so the
 cancellation of a caller cannot leave a transaction open: it runs completely, or it never begins. Each thread runs its
-functions one after the other, so transactions of two callers never mix. Decision 0006.
+functions one after the other, so transactions of two callers never mix. Decision 0006. Users take turns at the threads
+of the readers, so that many reads of one user delay a read of another one by two reads. Decision 0032.
 """
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -20,6 +22,7 @@ from batchq.store.integrity import CHECK_DELAY, BackgroundCheck, CleanShutdownMa
 from batchq.store.lock import DataLock, locked_data, refuse_copy
 from batchq.store.reserve import Reserve
 from batchq.store.statements import Begin, run_transaction
+from batchq.system.turns import UserTurns
 
 NAME = "batchq.db"
 _BUSY_SECONDS = 5.0
@@ -52,6 +55,37 @@ class StepLimit:
         return limited
 
 
+class ReadThread:
+    """A read-only connection, and the turns of users at its thread."""
+
+    def __init__(self, connection: aiosqlite.Connection) -> None:
+        self.connection = connection
+        self._turns = UserTurns()
+        #: Of turns whose caller was cancelled.
+        self._endings: set[asyncio.Task[None]] = set()
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in a transaction, in the turn of the user. The turn ends when the thread is free."""
+        await self._turns.take()
+        try:
+            outcome = await _run(self.connection, partial(run_transaction, Begin.READING, work))
+        except asyncio.CancelledError:  # the thread still runs `work`
+            ending = asyncio.create_task(self._end_turn(), name="end of a cancelled read")
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+            raise
+        except BaseException:
+            self._turns.release()
+            raise
+        self._turns.release()
+        return outcome
+
+    async def _end_turn(self) -> None:
+        with suppress(StoreFailed):  # the database was closed meanwhile
+            await _run(self.connection, lambda _: None)
+        self._turns.release()
+
+
 class Database:
     """An open, locked database."""
 
@@ -78,7 +112,7 @@ class Database:
         self._path = path
         self._file = _identity(path)
         self._writer = writer
-        self._reader, self._browser, self._searcher = readers
+        self._reader, self._browser, self._searcher = map(ReadThread, readers)
         self._step_limit = step_limit
         self._background_check = check
         self._reserve = reserve
@@ -109,16 +143,15 @@ class Database:
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a short read in a transaction: it sees one snapshot and never waits for a write."""
-        return await _run(self._reader, partial(run_transaction, Begin.READING, work))
+        return await self._reader.run(work)
 
     async def browse(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a read that may take long, on a connection of its own, so that `read` does not wait for it."""
-        return await _run(self._browser, partial(run_transaction, Begin.READING, work))
+        return await self._browser.run(work)
 
     async def search(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """As `browse`, on a third connection. A statement is interrupted when `work` has taken MAX_SEARCH_STEPS."""
-        limited = self._step_limit.applied_to(work)
-        return await _run(self._searcher, partial(run_transaction, Begin.READING, limited))
+        return await self._searcher.run(self._step_limit.applied_to(work))
 
     async def check(self) -> None:
         """Raises StoreFailed if the database does not respond; StoreLost if its file or one of its threads is lost.
@@ -128,7 +161,8 @@ class Database:
         self._check_file()
         if self._background_check is not None and self._background_check.damage is not None:
             raise StoreLost(f"{self._path} is damaged: {self._background_check.damage}")
-        connections = (self._writer, self._reader, self._browser, self._searcher)
+        readers = (self._reader, self._browser, self._searcher)
+        connections = (self._writer, *(reader.connection for reader in readers))
         if not all(connection._thread.is_alive() for connection in connections):  # noqa: SLF001 - aiosqlite does not expose it
             # A call on a connection without its thread would never return.
             raise StoreLost(f"a thread of {self._path} has ended")

@@ -126,3 +126,21 @@ async def test_a_token_is_valid_for_its_own_query_only(register, boto):
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
         await boto.describe_job_definitions(status="ACTIVE", nextToken=token)
     assert named(await boto.describe_job_definitions(nextToken=token)) == ["it:2"]
+
+
+@pytest.mark.fault("SE25")
+async def test_many_definitions_are_read_in_several_turns(server, register, boto, monkeypatch):
+    monkeypatch.setattr("batchq.services.catalog_tables.DEFINITIONS_SLICE", 2)
+    for _ in range(5):
+        await register()
+    read, limits = server.store.definitions, []
+
+    async def definitions(**query):
+        limits.append(query["limit"])
+        return await read(**query)
+
+    monkeypatch.setattr(server.store, "definitions", definitions)
+    pages = await boto.pages("describe_job_definitions", PaginationConfig={"PageSize": 3})
+
+    assert [named(page) for page in pages] == [["it:1", "it:2", "it:3"], ["it:4", "it:5"]]
+    assert limits == [2, 2, 2, 2]

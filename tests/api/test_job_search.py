@@ -1,7 +1,10 @@
 """SearchJobs: `POST /v1/batchq/listjobs`."""
 
+import asyncio
+
 import pytest
 
+from batchq.api.operations.job_pages import SLICE, in_slices
 from batchq.domain import events as on
 from batchq.domain.access.accounts import AccountName, Caller, UserName
 from batchq.domain.enums import Role, Status, StopKind
@@ -196,3 +199,20 @@ async def test_only_a_submitter_who_sees_the_named_job_repeats_it(server, submit
     with pytest.raises(Invalid, match="not found"):
         await server.submissions.submit(again, caller=stranger)
     assert (await server.submissions.submit(again, caller=ADMIN)).spec.rerun_of == old
+
+
+@pytest.mark.fault("SE25")
+async def test_other_requests_are_handled_between_slices_of_a_long_answer():
+    order = []
+
+    async def other():
+        while True:
+            order.append("other")
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    async for number in in_slices(range(2 * SLICE + 1)):
+        order.append(number)  # noqa: PERF401 - the other task appends in between
+    task.cancel()
+
+    assert order == [*range(SLICE), "other", *range(SLICE, 2 * SLICE), "other", 2 * SLICE]

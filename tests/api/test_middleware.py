@@ -7,6 +7,8 @@ import pytest
 
 from batchq.api.auth.authentication import HealthReport
 from batchq.errors import StoreFailed
+from batchq.system import turns
+from tests.support.builders import ADMIN
 
 REFUSED = 400, "ClientException"
 
@@ -136,3 +138,17 @@ async def test_the_health_report_is_returned(server, http):
     status, _, answer = await http.send("GET", "/healthz")
 
     assert (status, answer) == (200, {"status": "degraded", "engine": "no answer"})
+
+
+@pytest.mark.fault("SE25")
+async def test_a_request_takes_the_turns_of_its_caller(server, http, monkeypatch):
+    users = []
+
+    async def describe(_ids, *, caller):
+        users.append((turns._USER.get(), caller.user))
+        return ()
+
+    monkeypatch.setattr(server.parts.jobs, "describe", describe)
+    await send(http)
+
+    assert users == [(ADMIN.user, ADMIN.user)]

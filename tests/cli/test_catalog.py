@@ -94,6 +94,23 @@ async def test_a_line_for_each_resource_is_printed(catalog, capsys, words, lines
     assert capsys.readouterr().out.splitlines() == lines
 
 
+async def test_a_list_without_rows_has_a_notice_and_json_has_none(catalog, capsys):
+    catalog.responses["/v1/listconsumableresources"] = {"consumableResources": []}
+
+    assert await batchq("resource", "list") == 0
+    assert capsys.readouterr() == ("", "batchq: there are no consumable resources\n")
+
+    assert await batchq("resource", "list", "-o", "json") == 0
+    assert capsys.readouterr().err == ""
+
+
+async def test_the_revisions_of_an_unknown_definition_are_an_error(catalog, capsys):
+    catalog.responses["/v1/describejobdefinitions"] = {"jobDefinitions": []}
+
+    assert await batchq("def", "list", "nope") == 1
+    assert capsys.readouterr().err == "batchq: there is no job definition 'nope' with an active revision\n"
+
+
 async def test_show_prints_a_definition_in_words(catalog, capsys):
     assert await batchq("def", "show", "a") == 0
 

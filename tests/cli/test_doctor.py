@@ -52,7 +52,7 @@ def test_docker_and_the_cluster_of_one_server_are_both_examined(no_engine, tmp_p
     ("selected", "cgroup", "recommended"), [(None, "2", True), ("crun", "2", False), (None, "1", False)]
 )
 def test_crun_is_recommended_where_it_starts_unless_the_settings_select_it(
-    selected, cgroup, recommended, tmp_path, capsys, monkeypatch
+    selected, cgroup, recommended, *, tmp_path, capsys, monkeypatch
 ):
     if selected:
         monkeypatch.setenv("BATCHQ_CONTAINER_RUNTIME", selected)

@@ -199,16 +199,17 @@ async def test_a_followed_array_says_why_no_child_has_started_and_waits(native, 
     assert printed.out.splitlines() == ["sweep:0| line 0", "sweep:0| line 10"]
 
 
-async def test_of_a_job_that_does_not_run_the_reason_is_printed(native, capsys):
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+async def test_of_a_job_that_does_not_run_the_reason_is_printed(native, capsys, follow):
     native.rows = [row("fit", "RUNNABLE", startedAt=None)]
     native.responses = {
         f"/v1/batchq/jobs/{JOB}/log": log(),
         f"/v1/batchq/jobs/{JOB}/why": explanation("Next in queue default.", jobId=JOB),
     }
 
-    assert await batchq("logs", JOB) == 0
+    assert await batchq("logs", JOB, *follow) == 0
 
-    assert "fit does not run: Next in queue default" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("fit does not run: Next in queue default") == 1
 
 
 @pytest.mark.parametrize(

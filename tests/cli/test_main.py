@@ -139,6 +139,17 @@ def test_the_help_of_each_command_is_printed(capsys, name):
     assert description[0].isupper()
 
 
+@pytest.mark.parametrize("words", [[], *([name] for name in COMMANDS)], ids=str)
+def test_the_help_is_as_wide_as_the_terminal(capsys, monkeypatch, words):
+    """Only lines of examples may be longer."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*words, "--help"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("  batchq ")] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -147,9 +158,12 @@ def test_the_help_of_each_command_is_printed(capsys, name):
         (["cancel", "--frob"], "unrecognized arguments: --frob; see batchq cancel --help"),
         (["cancel", "--dry-rum"], "unrecognized arguments: --dry-rum; did you mean '--dry-run'? see batchq cancel"),
         (["cancel", "--reson=1"], "unrecognized arguments: --reson=1; did you mean '--reason'? see batchq cancel"),
-        (["user", "frob"], "unknown command 'frob'; see batchq user --help"),
-        (["user", "remov"], "unknown command 'remov'; see batchq user --help"),
+        (["user", "frob"], "unknown command 'frob'; the commands are add, "),
+        (["user"], "one of these commands is missing: add, "),
         (["user", "lst"], "unknown command 'lst'; did you mean 'list'? see batchq user --help"),
+        (["list", "--limit", "x"], "argument --limit: 'x' is not a whole number; see batchq list --help"),
+        (["run", "a", "echo", "-n"], "the command begins behind --, as in: batchq run a -- echo -n; see batchq run"),
+        (["exec", "a", "ls"], "the command begins behind --, as in: batchq exec a -- ls; see batchq exec --help"),
         (["user", "add"], "the following arguments are required: name; see batchq user add --help"),
     ],
 )

@@ -202,6 +202,19 @@ def test_the_first_line_of_a_script_names_its_interpreter(planned, folder, name,
 
 
 @pytest.mark.parametrize(
+    ("word", "warning"),
+    [
+        ("{rate}", "batchq: warning: the command has {rate}, which --each does not name; its names are lr\n"),
+        ("{lr} {print}", ""),
+    ],
+)
+def test_a_placeholder_that_no_value_has_is_a_warning(capsys, word, warning):
+    assert main(["submit", "a", "--dry-run", "--each", "lr=1,2", "--", "fit", word]) == 0
+
+    assert capsys.readouterr().err == f"{warning}batchq: dry run: nothing is submitted\n"
+
+
+@pytest.mark.parametrize(
     ("text", "error"),
     [
         ("#!/usr/bin/perl\n", "a.sh: scripts of /usr/bin/perl cannot be submitted, only those of a shell or Python"),
@@ -234,7 +247,12 @@ def test_an_invalid_script_is_refused(refused, folder, text, error):
         (["a", "--need", "=1"], "'=1' is not RESOURCE=N"),
         (["a", "--after", "a b"], "'a b' is not a job: give an id"),
         (["none.sh"], "cannot read the script none.sh: No such file or directory"),
-        (["a", "b"], "unrecognized arguments: b"),
+        (["a", "b", "c"], "the command begins behind --, as in: batchq submit a -- b c; see batchq submit --help"),
+        (["a", "b", "--gpus", "1", "c"], "the command begins behind --, as in: batchq submit ... -- b c; see"),
+        (["a", "--name", "b c"], "'b c' is not a name of at most 128 letters, digits, hyphens and underscores"),
+        (["a", "-q", ""], "the name is empty: omit the flag for the default queue"),
+        (["a", "--priority", "10000"], "'10000' is not a whole number from 0 to 9999"),
+        (["a", "--each", "lr"], "there is no file lr; values are given as lr=0.1,0.01 or lr=1..5"),
         (["a", "-e", "A=" + "x" * 8192], "the command and the environment have 82"),
     ],
 )

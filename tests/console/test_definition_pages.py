@@ -1,5 +1,8 @@
 """The pages of job definitions."""
 
+import pytest
+
+from batchq.api.console.definition_pages import definition_difference
 from batchq.compute.simulated.script import Script
 from tests.console.world import HOSTILE
 
@@ -77,6 +80,18 @@ async def test_the_difference_of_two_revisions_is_shown(browser):
     page = await browser.open("/ui/definitions/train:2?with=1")
     assert "<del>-    &#34;image&#34;: &#34;old&#34;,</del>" in page.body
     assert "<ins>+    &#34;image&#34;: &#34;new&#34;,</ins>" in page.body
+
+
+@pytest.mark.fault("SE25")
+def test_the_difference_of_long_texts_has_all_lines_between_the_first_and_the_last_difference():
+    """Else two texts of 24 KiB could occupy a thread for minutes."""
+    numbers = [str(number) for number in range(2000)]
+    before, after = ("\n".join(["{", *lines, "}"]) for lines in (numbers, numbers[::-1]))
+
+    lines = definition_difference(before, after)
+
+    assert lines[0] == "@@ -2,2000 +2,2000 @@"
+    assert lines[1:] == [*(f"-{line}" for line in numbers), *(f"+{line}" for line in reversed(numbers))]
 
 
 async def test_equal_revisions_are_said_to_be_equal(browser):

@@ -85,6 +85,21 @@ async def test_a_text_of_the_csv_is_no_formula(browser):
     assert (row["a"], row["b"], row["'=cmd|' /C calc'!A0"]) == ("'=1+1", "-1", "c")
 
 
+@pytest.mark.fault("SE25")
+async def test_values_of_many_names_share_a_column_of_the_csv(browser, monkeypatch):
+    """A column for each would make a square of cells of jobs that all have names of their own."""
+    monkeypatch.setattr("batchq.api.console.member_results.MAX_CSV_NAMES", 2)
+    for parameters in ({"a": "1", "b": "2"}, {"a": "3", "c": "4", "d": "5"}):
+        await browser.run(until="SUCCEEDED", script=FAST, tags=TAGS, parameters=parameters)
+
+    rows = list(csv.DictReader(io.StringIO((await browser.open(f"/ui/groups/{await group_id(browser)}/csv")).body)))
+
+    assert [(row["a"], row["c"], row["other values"]) for row in rows] == [
+        ("3", "4", '{"d": "5"}'),
+        ("1", "", '{"b": "2"}'),
+    ]
+
+
 async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     page = await browser.open(sweep)
     assert "Resubmit the 1 that failed by themselves" in page.text

@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from batchq.ports.checkpoints import Mark, Moment
 from batchq.store import checkpoint_files, checkpoint_removal
 from batchq.store.checkpoint_files import CheckpointFiles
 from batchq.system import host
+from batchq.system.turns import working_for
 from tests.support.builders import job_id
 
 JOB = job_id(1)
@@ -276,3 +278,23 @@ async def repeat(call):
     """One call, and then a wait, as a loop of the server."""
     await call()
     await asyncio.Event().wait()
+
+
+@pytest.mark.fault("SE25")
+async def test_many_reads_of_one_user_delay_another_user_by_two_and_the_server_by_none(store):
+    opened, done = threading.Event(), []
+
+    def read(user):
+        assert opened.wait(10)
+        done.append(user)
+
+    def begin(user):
+        with working_for(user):
+            return asyncio.ensure_future(store._in_thread(store._readers, partial(read, user), "a test"))
+
+    reads = [begin("eve") for _ in range(5)] + [begin("ann")]
+    assert await store.directory(JOB) is None
+    opened.set()
+    await asyncio.gather(*reads)
+
+    assert done[:3] == ["eve", "eve", "ann"]

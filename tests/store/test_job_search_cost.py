@@ -81,7 +81,7 @@ async def costs(data, count):
     own = [job(number=count + number, status=Status.FAILED, owner=OWN, name=f"own-{number}") for number in range(10)]
     ends = tuple(moment(job, at=NOON + timedelta(days=1)) for job in own)
     await store.commit(Changes(inserted=tuple(own), history=ends))
-    await store._database._searcher.set_progress_handler(counter := Counter(), EACH)
+    await store._database._searcher.connection.set_progress_handler(counter := Counter(), EACH)
     found = {name: await counter.cost(store.search(query)) for name, query in (PAGES | BOUNDED).items()}
     found["failures"] = await counter.cost(store.failures(NOON, visibility=ADA))
     pages = {name: await store.search(query) for name, query in BOUNDED.items()}

@@ -52,7 +52,8 @@ class Counter:
 async def watched(store):
     counter = Counter()
     database = store._database
-    for connection in (database._writer, database._reader, database._browser, database._searcher):
+    readers = (database._reader, database._browser, database._searcher)
+    for connection in (database._writer, *(reader.connection for reader in readers)):
         await connection.set_progress_handler(counter, EACH)
     return counter
 

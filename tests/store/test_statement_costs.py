@@ -33,7 +33,7 @@ async def costs(data, count):
     await harness.loop.load()
     for visibility in REACHES:
         selection = JobSelection(names=PATTERNS, statuses=frozenset({Status.RUNNABLE}), visibility=visibility)
-        for connection in (store._database._browser, store._database._writer):
+        for connection in (store._database._browser.connection, store._database._writer):
             await connection.set_progress_handler(counter := Counter(), EACH)
             costs.append(counter)
         answer = asyncio.get_running_loop().create_future()

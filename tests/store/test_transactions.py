@@ -82,7 +82,7 @@ async def test_a_commit_cancelled_before_its_first_statement_is_complete(store, 
 @pytest.mark.fault("DB01")
 async def test_a_cancelled_read_does_not_disturb_the_next(store):
     await store.commit(submitted(1))
-    async with Gate(store._database._reader) as gate:
+    async with Gate(store._database._reader.connection) as gate:
         read = asyncio.ensure_future(store.active())
         await gate.reached.wait()
 
@@ -209,7 +209,7 @@ async def jobs_of(read):
 
 
 @pytest.mark.parametrize(
-    ("connection", "slow", "others"),
+    ("reader", "slow", "others"),
     [
         ("_browser", lambda value: value.list(LIST), [lambda value: value.active()]),
         (
@@ -220,10 +220,10 @@ async def jobs_of(read):
     ],
     ids=["list", "search"],
 )
-async def test_other_reads_do_not_wait_for_a_long_one(store, connection, slow, others):
+async def test_other_reads_do_not_wait_for_a_long_one(store, reader, slow, others):
     running = job(number=1, status=Status.RUNNING)
     await store.commit(Changes(inserted=(running,)))
-    async with Gate(getattr(store._database, connection)) as gate:
+    async with Gate(getattr(store._database, reader).connection) as gate:
         reading = asyncio.ensure_future(slow(store))
         await gate.reached.wait()
 
