@@ -18,8 +18,6 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 # No test of these folders is quick, so their modules are not imported.
 NOT_QUICK := $(addprefix --ignore=tests/,clients console/browser debian faults fuzz image roles schedule trainer)
-# Temporary files of quick tests are in memory where there is a tmpfs: no commit of a test's database waits for the disk.
-IN_MEMORY := $(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm)
 
 .DEFAULT_GOAL := help
 .PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
@@ -49,7 +47,7 @@ lint: develop
 	$(BIN)/lint-imports --no-logo
 
 quick: develop
-	$(IN_MEMORY) $(PYTEST) --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK)
+	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK)
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"
