@@ -16,6 +16,8 @@ WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
 PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
+# No test of these folders is quick, so their modules are not imported.
+NOT_QUICK := $(addprefix --ignore=tests/,clients console/browser debian faults fuzz image roles schedule trainer)
 
 .DEFAULT_GOAL := help
 .PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
@@ -45,7 +47,7 @@ lint: develop
 	$(BIN)/lint-imports --no-logo
 
 quick: develop
-	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)"
+	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK)
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"

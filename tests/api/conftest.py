@@ -238,6 +238,35 @@ def refused(http):
 
 
 @pytest.fixture
+def refuses(http):
+    """Send the requests of a table: each must be refused with its text. The fixture `server` checks that none is saved.
+
+    One server serves the whole table: a server costs more than a request.
+    """
+
+    async def refuses(operation, table, /, **common):
+        wrong = []
+        for members, text in table:
+            status, headers, answer = await http.post(operation, common | members)
+            if (status, headers.get("x-amzn-ErrorType")) != (400, "ClientException") or text not in answer["message"]:
+                wrong.append((members, text, answer))
+        assert wrong == []
+
+    return refuses
+
+
+@pytest.fixture
+def accepts(http):
+    """Send the requests of a list: each must be accepted."""
+
+    async def accepts(operation, requests, /, **common):
+        answers = [(members, await http.post(operation, common | members)) for members in requests]
+        assert [(members, answer) for members, (status, _, answer) in answers if status != 200] == []
+
+    return accepts
+
+
+@pytest.fixture
 def accepted(http):
     """Send a valid request; returns the response."""
 

@@ -107,9 +107,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
-    assert text in await refused("CreateComputeEnvironment", members)
+async def test_invalid_requests_are_refused_and_store_nothing(refuses):
+    await refuses("CreateComputeEnvironment", REFUSED)
 
 
 async def test_an_update_changes_only_what_it_names(server, boto, described):

@@ -96,9 +96,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), REFUSED, ids=lambda case: str(case)[:60])
-async def test_invalid_requests_are_refused_and_store_nothing(refused, members, text):
-    assert text in await refused("CreateConsumableResource", {"consumableResourceName": "it"} | members)
+async def test_invalid_requests_are_refused_and_store_nothing(refuses):
+    await refuses("CreateConsumableResource", REFUSED, consumableResourceName="it")
 
 
 @pytest.mark.parametrize(("operation", "left"), [("SET", 3), ("ADD", 13), ("REMOVE", 7)])
@@ -134,10 +133,9 @@ BAD_UPDATES = [
 ]
 
 
-@pytest.mark.parametrize(("members", "text"), BAD_UPDATES, ids=lambda case: str(case)[:60])
-async def test_an_invalid_update_changes_nothing(resource, refused, members, text):
+async def test_an_invalid_update_changes_nothing(resource, refuses):
     valid = {"consumableResource": "it", "operation": "REMOVE", "quantity": 1, "clientToken": "token"}
-    assert text in await refused("UpdateConsumableResource", valid | members)
+    await refuses("UpdateConsumableResource", BAD_UPDATES, **valid)
 
 
 @pytest.fixture

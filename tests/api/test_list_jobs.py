@@ -113,9 +113,8 @@ WRONG = [
 
 
 @pytest.mark.fault("IN20")
-@pytest.mark.parametrize(("members", "text"), WRONG, ids=str)
-async def test_an_invalid_query_is_refused(default_queue, refused, members, text):
-    assert text in await refused("ListJobs", members)
+async def test_an_invalid_query_is_refused(default_queue, refuses):
+    await refuses("ListJobs", WRONG)
 
 
 @pytest.mark.parametrize(("size", "pages_of"), [(4, [4, 3]), (7, [7]), (3, [3, 3, 1])])

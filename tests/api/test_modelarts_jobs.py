@@ -3,6 +3,7 @@
 import asyncio
 import json
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -107,24 +108,22 @@ async def test_an_action_other_than_terminate_is_refused(create, send, body, cod
     assert (status, answer["error_code"]) == (400, f"ModelArts.{code}")
 
 
-@pytest.mark.parametrize("job", [UNKNOWN, "x", f"{UNKNOWN}:0", f"{UNKNOWN}%230", "%00"])
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("GET", "", None),
-        ("POST", "/actions", TERMINATE),
-        ("PUT", "", {"description": ""}),
-        ("DELETE", "", None),
-        ("GET", "/events", None),
-        ("GET", "/stages", None),
-        ("GET", "/tasks/worker-0/logs/preview", None),
-    ],
+CALLS = (
+    ("GET", "", None),
+    ("POST", "/actions", TERMINATE),
+    ("PUT", "", {"description": ""}),
+    ("DELETE", "", None),
+    ("GET", "/events", None),
+    ("GET", "/stages", None),
+    ("GET", "/tasks/worker-0/logs/preview", None),
 )
-async def test_an_unknown_job_is_not_found(default_queue, send, job, call):
-    method, *others = call
-    status, answer = await send(method, job, *others)
 
-    assert (status, answer["error_code"]) == (400, "ModelArts.2775")
+
+async def test_an_unknown_job_is_not_found(default_queue, send):
+    for missing, (method, *others) in product([UNKNOWN, "x", f"{UNKNOWN}:0", f"{UNKNOWN}%230", "%00"], CALLS):
+        status, answer = await send(method, missing, *others)
+
+        assert (status, answer["error_code"]) == (400, "ModelArts.2775"), (missing, method, others)
 
 
 async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submit, send, search):
@@ -201,13 +200,11 @@ def structs():
     return {kind.__name__: kind for kind in found if kind.__module__.startswith("batchq.api.training.modelarts.")}
 
 
-@pytest.mark.parametrize("name", sorted(structs()))
-def test_a_member_with_a_value_is_never_left_out_of_an_answer(name):
-    shape = structs()[name]
+def test_a_member_with_a_value_is_never_left_out_of_an_answer():
+    for name, shape in structs().items():
+        omitted = [field.name for field in fields(shape) if field.default not in {NODEFAULT, None}]
 
-    omitted = [field.name for field in fields(shape) if field.default not in {NODEFAULT, None}]
-
-    assert not (shape.__struct_config__.omit_defaults and omitted)
+        assert not (shape.__struct_config__.omit_defaults and omitted), name
 
 
 async def test_a_page_of_a_search_has_its_ai_project(create, search):

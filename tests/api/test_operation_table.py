@@ -93,10 +93,10 @@ class Powerless:
 @pytest.mark.fault("SE08")
 async def test_every_endpoint_refuses_a_caller_without_the_permission_in_its_table():
     """The handlers have no parts, so that one of them which is called fails in another way."""
-    required = {}
+    required, first = {}, make_mocked_request("GET", "/")
     for route, operations in whole_app()[OPERATIONS].items():
         for operation in operations:
-            request = make_mocked_request(operation.method, "/", headers={TARGET: operation.target})
+            request = first.clone(method=operation.method, headers={TARGET: operation.target})
             request[CALLER] = caller = Powerless()
             if isinstance(operation.access, Permission):
                 with pytest.raises(HttpRefusal) as refused:
@@ -111,11 +111,11 @@ async def test_every_endpoint_refuses_a_caller_without_the_permission_in_its_tab
 async def test_the_gate_admits_requests_without_a_credential_to_public_operations_only():
     app = whole_app()
     gate = key_gate({KEY.id: KEY}, directory=Directory, throttle=Throttle(rate=1_000_000, now=lambda: NOON))
-    wrong = []
+    wrong, first = [], make_mocked_request("GET", "/")
     for route, operations in app[OPERATIONS].items():
         for operation in operations:
             path = route.resource.canonical
-            request = make_mocked_request(operation.method, path, headers={TARGET: operation.target})
+            request = first.clone(method=operation.method, rel_url=path, headers={TARGET: operation.target})
             request[REQUEST_ID], request[PROFILE] = "a request", app[PROFILES].find(path, operation.target)
             try:
                 async with gate(request):

@@ -193,9 +193,8 @@ TAKEN = [
 
 
 @pytest.mark.fault("IN18")
-@pytest.mark.parametrize("content", TAKEN, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(accepted, content):
-    await accepted("RegisterJobDefinition", content)
+async def test_requests_that_aws_accepts_are_accepted(accepts):
+    await accepts("RegisterJobDefinition", TAKEN)
 
 
 @pytest.mark.parametrize(
@@ -299,9 +298,8 @@ REFUSED = [
 
 
 @pytest.mark.fault("IN15", "IN16", "IN18")
-@pytest.mark.parametrize(("content", "text"), REFUSED, ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(refused, content, text):
-    assert text in await refused("RegisterJobDefinition", content)
+async def test_invalid_requests_are_refused_and_store_nothing(refuses):
+    await refuses("RegisterJobDefinition", REFUSED)
 
 
 def padded(size):

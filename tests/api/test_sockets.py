@@ -73,13 +73,13 @@ REFUSED = {
 
 
 @pytest.mark.fault("IN11", "SE01")
-@pytest.mark.parametrize("name", REFUSED)
-async def test_malformed_requests_are_refused_or_disconnected_and_the_server_continues(server, http, name):
-    answer = await exchange(server, REFUSED[name])
+async def test_malformed_requests_are_refused_or_disconnected_and_the_server_continues(server, http):
+    for name, sent in REFUSED.items():
+        answer = await exchange(server, sent)
 
-    has_no_host = name in {"no host", "no host in HTTP/1.0", "empty host"}
-    assert status(answer) in ({400} if has_no_host else {None, 400, 403, 413, 414, 431, 505})
-    assert (await http.send("GET", "/healthz"))[0] == 200
+        has_no_host = name in {"no host", "no host in HTTP/1.0", "empty host"}
+        assert status(answer) in ({400} if has_no_host else {None, 400, 403, 413, 414, 431, 505}), name
+        assert (await http.send("GET", "/healthz"))[0] == 200
 
 
 CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
@@ -109,13 +109,13 @@ MISSHAPEN = {name: sent for name, sent in REFUSED.items() if name != "empty host
 
 
 @pytest.mark.fault("IN11")
-@pytest.mark.parametrize("sent", MISSHAPEN.values(), ids=MISSHAPEN)
-async def test_data_after_a_malformed_request_is_not_processed(server, sleeper, sent):
+async def test_data_after_a_malformed_request_is_not_processed(server, sleeper):
     before = server.stored_rows()
 
-    await exchange(server, sent.replace(CLOSE, b"") + SMUGGLING)
+    for name, sent in MISSHAPEN.items():
+        await exchange(server, sent.replace(CLOSE, b"") + SMUGGLING)
 
-    assert server.stored_rows() == before
+        assert server.stored_rows() == before, name
 
 
 async def test_a_request_after_a_valid_one_is_processed(server, sleeper):

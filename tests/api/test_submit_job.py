@@ -43,9 +43,9 @@ NOT_NAMES = ("", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b")
 
 
 @pytest.mark.fault("IN13")
-@pytest.mark.parametrize("name", NOT_NAMES)
-async def test_a_name_that_aws_refuses_is_refused_with_the_text_of_aws(sleeper, refused, name):
-    assert "Job name should match valid pattern" in await refused("SubmitJob", REQUEST | {"jobName": name})
+async def test_a_name_that_aws_refuses_is_refused_with_the_text_of_aws(sleeper, refuses):
+    table = [({"jobName": name}, "Job name should match valid pattern") for name in NOT_NAMES]
+    await refuses("SubmitJob", table, **REQUEST)
 
 
 REFUSED = {
@@ -95,9 +95,9 @@ REFUSED = {
 
 
 @pytest.mark.fault("IN13", "IN14", "SE17")
-@pytest.mark.parametrize(("text", "content"), REFUSED.items(), ids=str)
-async def test_invalid_requests_are_refused_and_store_nothing(sleeper, refused, text, content):
-    assert re.search(text.replace("(", r"\("), await refused("SubmitJob", REQUEST | content))
+async def test_invalid_requests_are_refused_and_store_nothing(sleeper, refused):
+    for text, content in REFUSED.items():
+        assert re.search(text.replace("(", r"\("), await refused("SubmitJob", REQUEST | content)), content
 
 
 async def test_an_error_is_wrapped_as_aws_does(sleeper, http):
@@ -143,9 +143,8 @@ ACCEPTED = [
 
 
 @pytest.mark.fault("IN13", "IN14", "IN16", "IN17")
-@pytest.mark.parametrize("content", ACCEPTED, ids=str)
-async def test_requests_that_aws_accepts_are_accepted(sleeper, accepted, content):
-    await accepted("SubmitJob", REQUEST | content)
+async def test_requests_that_aws_accepts_are_accepted(sleeper, accepts):
+    await accepts("SubmitJob", ACCEPTED, **REQUEST)
 
 
 EMPTY = [
@@ -279,9 +278,9 @@ BAD_OVERRIDES = [
 
 
 @pytest.mark.fault("IN15", "IN16", "IN17", "SE17")
-@pytest.mark.parametrize("overrides", BAD_OVERRIDES, ids=str)
-async def test_invalid_overrides_are_refused(sleeper, refused, overrides):
-    await refused("SubmitJob", REQUEST | {"containerOverrides": overrides})
+async def test_invalid_overrides_are_refused(sleeper, refuses):
+    table = [({"containerOverrides": overrides}, "") for overrides in BAD_OVERRIDES]
+    await refuses("SubmitJob", table, **REQUEST)
 
 
 @pytest.mark.fault("SE09")

@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import aiohttp
 import pytest
@@ -14,6 +16,7 @@ from batchq.compute.simulated.script import script_variable
 from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 from tests.service.job_queue import ENDLESS
+from tests.support.inline import TMPFS
 
 VOID = {"link", "meta", "input", "rect", "path", "br", "hr", "img", "circle", "line"}
 
@@ -162,6 +165,13 @@ async def console_of(data, **settings):
     given = Settings(data=data, port=0, runtime=Runtime.SIMULATED, **settings)
     async with serving(given) as ready, aiohttp.ClientSession() as session:
         yield Browser(session, ready.urls[0])
+
+
+@pytest.fixture
+def tmp_path():
+    """A folder in memory, where there is a tmpfs: no commit of a server's database waits for the disk."""
+    with TemporaryDirectory(prefix="batchq-", dir=TMPFS) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

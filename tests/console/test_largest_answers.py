@@ -119,7 +119,7 @@ async def job_with_log(browser, data, lines):
     return job_id
 
 
-@pytest.mark.parametrize("kind", quick("colours", "cursors"))
+@pytest.mark.parametrize("kind", quick("cursors"))
 async def test_no_output_of_a_job_makes_a_page_large_or_holds_the_loop(browser, tmp_path, kind):
     job_id = await job_with_log(browser, tmp_path / "data", LOGS[kind])
     path = f"/ui/jobs/{job_id}"
@@ -129,12 +129,13 @@ async def test_no_output_of_a_job_makes_a_page_large_or_holds_the_loop(browser, 
     await check(browser, f"{path}/log?after=1.0&wait=0", **{"X-Fragment": "lines"})
 
 
+@pytest.mark.exhaustive  # test_rendering.py proves that one page of a user is rendered at a time
 async def test_many_logs_of_one_user_at_once_do_not_hold_the_loop(browser, tmp_path):
     job_id = await job_with_log(browser, tmp_path / "data", LOGS["colours"])
     await check(browser, *[f"/ui/jobs/{job_id}/log?tail=2000"] * 12)
 
 
-@pytest.mark.parametrize("kind", ["around", "hits around"])
+@pytest.mark.parametrize("kind", ["around", pytest.param("hits around", marks=pytest.mark.exhaustive)])
 async def test_no_search_holds_many_bytes(browser, tmp_path, kind):
     """Counts the bytes that the server and the client of one page allocate. Lines are cut as they are read."""
     job_id = await job_with_log(browser, tmp_path / "data", LOGS[kind])

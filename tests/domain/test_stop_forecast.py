@@ -1,6 +1,7 @@
 """What an order to cancel or terminate would do to a job, as pages state it before the order."""
 
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
@@ -58,29 +59,26 @@ def test_the_text_is_that_of_the_matrix_of_cancel_and_terminate(status, order, t
     assert forecast_stop(order, stored(status)).text == text
 
 
-@pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize("first", [None, *ORDERS])
-@pytest.mark.parametrize("order", ORDERS)
-def test_an_order_has_an_effect_exactly_if_it_changes_the_job(status, first, order):
-    before = stored(status)
-    before = before if first is None else after(first, before)
+def test_an_order_has_an_effect_exactly_if_it_changes_the_job():
+    for status, first, order in product(Status, [None, *ORDERS], ORDERS):
+        before = stored(status)
+        before = before if first is None else after(first, before)
 
-    assert forecast_stop(order, before).has_effect == (after(order, before) != before)
+        assert forecast_stop(order, before).has_effect == (after(order, before) != before), (status, first, order)
 
 
-@pytest.mark.parametrize("status", Status)
-@pytest.mark.parametrize("order", ORDERS)
-def test_a_job_fails_if_it_was_forecast(status, order):
-    before = stored(status)
-    found = forecast_stop(order, before)
-    ordered = after(order, before)
+def test_a_job_fails_if_it_was_forecast():
+    for status, order in product(Status, ORDERS):
+        before = stored(status)
+        found = forecast_stop(order, before)
+        ordered = after(order, before)
 
-    if status in FINISHED:
-        assert ordered is before
-    elif found.outcome in {Outcome.CANCELLED, Outcome.TERMINATED}:
-        assert ordered.status is Status.FAILED
-    else:
-        assert found.fails == (ordered.stop is not None)
+        if status in FINISHED:
+            assert ordered is before
+        elif found.outcome in {Outcome.CANCELLED, Outcome.TERMINATED}:
+            assert ordered.status is Status.FAILED, (status, order)
+        else:
+            assert found.fails == (ordered.stop is not None), (status, order)
 
 
 @pytest.mark.parametrize(

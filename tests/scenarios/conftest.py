@@ -31,12 +31,13 @@ async def simulated():
 
 
 @pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker), *KUBERNETES_WORLDS])
-async def world(request, tmp_path):
+async def world(request):
     if request.param == "simulated":
         async with worlds.simulated() as running:
             yield running
         return
     asyncio.get_running_loop().live_really()
+    tmp_path = request.getfixturevalue("tmp_path")
     if request.param == "docker":
         network = getattr(request.module, "NETWORK", Network.HOST)
         async with worlds.docker(tmp_path, network=network) as running:

@@ -76,9 +76,6 @@ class JobQueue:
         """The description of the job once it has one of these statuses."""
         return self._wait(job_id, lambda job: job["status"] in statuses)
 
-    def node_ends(self, node_id):
-        return self._wait(node_id, lambda job: job["attempts"] and job["attempts"][-1].get("stoppedAt"))
-
     def describe(self, job_id):
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
         return job

@@ -1,4 +1,4 @@
-"""Events and logs over HTTP: by long polls, from a real server, also when it is killed meanwhile."""
+"""Events and logs over HTTP: by long polls, from a real server."""
 
 import threading
 import time
@@ -17,63 +17,6 @@ def get(service, path):
     status, answer = service.native(path)
     assert status == 200, answer
     return answer
-
-
-class Reader(threading.Thread):
-    """Follows the events from the beginning; continues after the last number when the server is back."""
-
-    def __init__(self, service):
-        super().__init__()
-        self.service = service
-        self.events = []
-        self.failures = 0
-        self.stopping = threading.Event()
-        self.start()
-
-    def run(self):
-        after = 0
-        while not self.stopping.is_set():
-            try:
-                page = get(self.service, f"events?after={after}&wait=1&limit=7")
-            except OSError:
-                self.failures += 1
-                time.sleep(0.05)
-                continue
-            assert not page["gap"]
-            self.events += page["events"]
-            after = page["next"]
-
-    def statuses(self, job):
-        return [event["status"] for event in self.events if event["jobId"] == job]
-
-    def wait_for_ends(self, jobs):
-        end = time.monotonic() + PATIENCE
-        while not {event["jobId"] for event in self.events if event["status"] in {"SUCCEEDED", "FAILED"}} >= set(jobs):
-            assert time.monotonic() < end
-            time.sleep(0.05)
-
-    def end(self):
-        self.stopping.set()
-        self.join()
-
-
-def test_a_reader_gets_every_number_once_and_in_order_although_the_server_is_killed(simulated):
-    reader, jobs = Reader(simulated), []
-    try:
-        for _ in range(3):
-            jobs += [submit_script(simulated, SHORT) for _ in range(10)]
-            simulated.kill()
-            simulated.start()
-        reader.wait_for_ends(jobs)
-    finally:
-        reader.end()
-
-    assert reader.failures > 0
-    assert [event["number"] for event in reader.events] == list(range(1, len(reader.events) + 1))
-    for job in jobs:
-        assert reader.statuses(job) == [
-            other_job["status"] for other_job in get(simulated, f"jobs/{job}/history")["history"]
-        ]
 
 
 def test_an_event_names_the_job_and_its_status(shared):
@@ -101,22 +44,6 @@ def test_a_reader_without_a_number_begins_now_and_is_answered_soon(shared):
         page = get(shared, f"events?after={page['next']}&wait=20&jobs={job}&jobStatuses=SUCCEEDED")
     assert time.monotonic() - began < PATIENCE
     assert page["events"][0]["number"] > now["next"]
-
-
-def test_a_log_is_followed_to_its_end(shared):
-    job = submit_script(shared, SHORT)
-    lines, after = [], None
-    while True:
-        position = "" if after is None else f"&after={after}"
-        page = get(shared, f"jobs/{job}/log?wait=20&limit=1{position}")
-        lines += [line["message"] for line in page["lines"]]
-        after = page["next"]
-        if page["over"]:
-            break
-
-    assert lines == ["one line", "another line"]
-    assert page["attempt"] == 1
-    assert get(shared, f"jobs/{job}/log?tail=1")["lines"][0]["message"] == "another line"
 
 
 UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"

@@ -6,22 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service.job_queue import ENDLESS, playing
-
 HOSTILE = "\r\nforged 2026 ERROR \x1b[31m \u202e <script>alert(1)</script> {0} %s %(x)s '; DROP TABLE jobs; --"
-
-
-@pytest.mark.fault("SE12")
-def test_a_reason_is_returned_unchanged_and_forges_no_log_line(shared):
-    batch = shared.client()
-    batch.register_job_definition(jobDefinitionName="text", type="container", containerProperties=playing(ENDLESS))
-    job_id = batch.submit_job(jobName="text", jobQueue="default", jobDefinition="text", parameters={HOSTILE: HOSTILE})
-
-    batch.terminate_job(jobId=job_id["jobId"], reason=HOSTILE)
-
-    (job,) = batch.describe_jobs(jobs=[job_id["jobId"]])["jobs"]
-    assert (job["statusReason"], job["parameters"]) == (HOSTILE, {HOSTILE: HOSTILE})
-    assert_no_forgery(shared.log)
 
 
 @pytest.mark.fault("SE12")

@@ -145,35 +145,8 @@ def test_json_conforms_to_the_description_of_the_api(batchq, jobs, words, route)
     assert difference((*route, ""), 200, "application/json", printed) == ""
 
 
-def test_a_job_is_found_by_prefix_and_name(batchq, jobs):
-    name, job_id = next(iter(jobs.items()))
-
-    assert batchq("list", job_id[:8], "-o", "ids") == batchq("list", name, "-o", "ids") == f"{job_id}\n"
-
-
-def test_the_latest_job_is_found_by_at(shared, batchq, own_name):
-    job_id = submit_script(shared, Script(seconds=0), own_name)
-
-    assert batchq("list", "@", "-o", "ids") == f"{job_id}\n"
-
-
-def test_wait_ends_with_the_exit_code_of_the_job(batchq, jobs):
-    ok, bad = jobs
-
-    batchq("wait", ok)
-    batchq("wait", bad, status=7)
-    batchq("wait", ok, bad, status=1)
-
-
 def test_a_job_that_no_environment_can_hold_is_submitted_with_the_sentence_of_why(batchq_lines):
     (job_id,), printed = batchq_lines("submit", "busybox", "--name", "huge", "--memory", "9000g")
 
     assert printed == [f"batchq: warning: {batchq_lines('why', job_id)[0][0]}"]
     assert "Cannot start: requires 9,000 GiB of memory" in printed[0]
-
-
-def test_a_strict_command_refuses_a_job_that_no_environment_can_hold(batchq_lines, own_name):
-    _, printed = batchq_lines("submit", "busybox", "--name", own_name, "--memory", "9000g", "--strict", status=1)
-
-    assert "Cannot start: requires 9,000 GiB of memory" in printed[-1]
-    assert batchq_lines("list", "-n", own_name, "-o", "ids")[0] == []

@@ -1,4 +1,4 @@
-"""`batchq run` against a real server: output, exit status, a server that is killed, and real containers."""
+"""`batchq run` against a real server: exit status, a server that is killed, and real containers."""
 
 import os
 import signal
@@ -11,10 +11,6 @@ import pytest
 from tests.service.waiting import PATIENCE, reaches
 
 IMAGE = "batchq-test:latest"
-RETRIED = (
-    'BATCHQ_SIMULATED=[{"seconds": 0.1, "exit_code": 3, "output": ["one", "two"]}, '
-    '{"seconds": 0.1, "exit_code": 4, "output": ["three"]}]'
-)
 
 
 @pytest.fixture
@@ -56,14 +52,6 @@ def latest(service):
                 return found[0]["jobId"]
         time.sleep(0.05)
     raise AssertionError("no job was submitted")
-
-
-def test_the_output_of_all_attempts_and_the_last_exit_code(shared, run):
-    status, out, printed = ended(run(shared, "busybox", "--retry", "2", "-e", RETRIED))
-
-    assert (status, out) == (4, ["one", "two", "three"])
-    assert "batchq: attempt 1 has ended (Essential container in task exited); attempt 2 follows" in printed
-    assert printed[-2].startswith("batchq: busybox FAILED after ")
 
 
 def test_a_killed_server_is_waited_for(simulated, run):
@@ -116,17 +104,3 @@ def test_stop_on_exit_terminates_the_container(docker_service, run, number):
     job = reaches(docker_service.client(), latest(docker_service), "FAILED")
     assert job["isTerminated"]
     assert job["statusReason"] == "stopped from batchq run"
-
-
-@pytest.mark.docker
-def test_a_missing_host_path_fails_the_job_unless_its_creation_is_requested(docker_service, run, tmp_path):
-    folder = tmp_path / "typo"
-    words = (IMAGE, "--memory", "32m", "-v", f"{folder}:/x")
-
-    status, _, messages = ended(run(docker_service, *words, "--", "true"))
-
-    assert status == 125
-    assert f"host path '{folder}' does not exist" in messages[-2]
-    assert not folder.exists()
-    assert ended(run(docker_service, *words, "--create-host-paths", "--", "touch", "/x/made"))[0] == 0
-    assert (folder / "made").exists()

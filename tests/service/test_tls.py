@@ -1,11 +1,6 @@
 """`batchq serve` with a certificate: clients that trust it, that do not, and that do not use TLS."""
 
-import json
-import subprocess
-from contextlib import closing
-from http.client import HTTPConnection, RemoteDisconnected
 from socket import create_connection
-from ssl import get_server_certificate
 
 import pytest
 from botocore.exceptions import SSLError
@@ -15,7 +10,7 @@ from tests.service.test_keys import Keys
 from tests.service.test_serve_signals import PartialRequest, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BATCHQ, BLOCKED, PATIENCE, Service, serving_forked
+from tests.support.service import BLOCKED, PATIENCE, Service, serving_forked
 
 EXPECTED = ("there are no access keys", BLOCKED)
 
@@ -48,10 +43,6 @@ def address(service):
     return host, int(port)
 
 
-def test_the_printed_url_has_https(served):
-    assert served.url.startswith("https://0.0.0.0:")
-
-
 def test_boto3_with_the_authority_runs_a_job(served, key):
     batch = served.client(key=key)
     register(batch, "quick", "true")
@@ -59,16 +50,6 @@ def test_boto3_with_the_authority_runs_a_job(served, key):
     job = batch.submit_job(jobName="j", jobQueue="default", jobDefinition="quick")["jobId"]
 
     assert reaches(batch, job, "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
-
-
-def test_the_aws_cli_with_the_authority_runs_a_job(served, key, authority):
-    signs = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
-    signs.pop("AWS_CA_BUNDLE")
-    command = [BATCHQ.parent / "aws", "--ca-bundle", authority.bundle, "batch", "describe-job-queues"]
-
-    output = subprocess.run(command, capture_output=True, text=True, check=True, env=signs).stdout
-
-    assert json.loads(output)["jobQueues"]
 
 
 def test_batchq_commands_with_the_authority_work(served, authority, monkeypatch, capsys):
@@ -86,26 +67,6 @@ def test_a_client_without_the_authority_sends_nothing(served, tmp_path):
 
     with pytest.raises(SSLError, match="certificate verify failed"):
         untrusting.client(tries=1).describe_job_queues()
-
-
-@pytest.mark.fault("IN11")
-def test_a_client_without_tls_is_disconnected(served):
-    with closing(HTTPConnection(*address(served))) as connection:
-        connection.request("GET", "/healthz")
-
-        with pytest.raises((RemoteDisconnected, ConnectionResetError)):
-            connection.getresponse()
-
-    assert served.health() == {"status": "ok"}
-
-
-def test_a_certificate_that_is_renewed_needs_no_restart(served, authority):
-    before = get_server_certificate(address(served))
-
-    authority.issue()
-
-    assert get_server_certificate(address(served)) != before
-    assert served.health() == {"status": "ok"}
 
 
 def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):

@@ -67,7 +67,7 @@ FEW |= {"activity.events"}
 COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plan():
     connection = sqlite3.connect(":memory:", isolation_level=None)
     statements.migrate(connection, statements.MIGRATIONS)
@@ -83,19 +83,15 @@ def named(statement):
     return dict.fromkeys(re.findall(r":(\w+)", statement), 1)
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - WHOLE - COUNTED))
-def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan, name):
-    steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
-
+def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan):
     # Results of the statement itself, its parameters, and tables that hardly ever have a row.
     few = ("walk", "waiting", "next", "named", "page", "quarantine", "recent", "CONSTANT")
-    scanned = [
-        step
-        for step in steps
-        if step.startswith("SCAN") and not step.startswith(tuple(f"SCAN {table}" for table in few))
-    ]
-    sorted_steps = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
-    assert scanned + sorted_steps == []
+    may_scan = tuple(f"SCAN {table}" for table in few)
+    for name in STATEMENTS.keys() - WHOLE - COUNTED:
+        steps = plan(STATEMENTS[name], named(STATEMENTS[name]))
+        scanned = [step for step in steps if step.startswith("SCAN") and not step.startswith(may_scan)]
+        sorted_steps = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
+        assert scanned + sorted_steps == [], name
 
 
 @pytest.mark.parametrize("name", sorted(COUNTED))

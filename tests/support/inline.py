@@ -19,7 +19,8 @@ from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from batchq.store.statements import Begin, run_transaction
 
-_TMPFS = Path("/dev/shm")
+#: A folder in memory; None: this machine has none, and temporary files are on the disk.
+TMPFS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 
 
 @cache
@@ -118,7 +119,7 @@ class InlineLogFiles(LogFiles):
 
     def __init__(self) -> None:
         self.failing = False
-        self.directory = Path(tempfile.mkdtemp(prefix="batchq-", dir=_TMPFS if _TMPFS.is_dir() else None))
+        self.directory = Path(tempfile.mkdtemp(prefix="batchq-", dir=TMPFS))
         weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         super().__init__(self.directory)
 
@@ -157,7 +158,7 @@ class InlineCheckpointFiles(CheckpointFiles):
 
 def temporary_checkpoints(now, changed_at=attrgetter("st_mtime_ns"), *, of=InlineCheckpointFiles):
     """Checkpoint files in a directory of their own; by default their times are those that their writer sets."""
-    root = Path(tempfile.mkdtemp(prefix="batchq-", dir=_TMPFS if _TMPFS.is_dir() else None))
+    root = Path(tempfile.mkdtemp(prefix="batchq-", dir=TMPFS))
     files = of(root, now=now, changed_at=changed_at)
     weakref.finalize(files, shutil.rmtree, root, ignore_errors=True)
     return files
