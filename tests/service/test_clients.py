@@ -73,6 +73,24 @@ def test_boto3_creates_all_resources_and_stops_its_jobs(docker_service):
     assert done["attempts"][0]["statusReason"] == "seen enough"
 
 
+def test_filter_log_events_follows_a_job_as_aws_logs_tail_does(docker_service):
+    """The tail of AWS CLI 2: search again from the last event's time on, and drop the ids that were seen."""
+    batch, logs = docker_service.client(), docker_service.client("logs")
+    register(batch, "talks", "sh", "-c", "for i in 1 2 3; do echo line $i; sleep 1; done; sleep 600")
+    job = batch.submit_job(jobName="talks", jobQueue="default", jobDefinition="talks")["jobId"]
+    reaches(batch, job, "RUNNING")
+
+    seen, since = {}, 0
+    while len(seen) < 3:
+        for page in logs.get_paginator("filter_log_events").paginate(logGroupName=GROUP, startTime=since):
+            seen |= {event["eventId"]: event for event in page["events"]}
+        since = max((event["timestamp"] for event in seen.values()), default=0)
+
+    assert [event["message"] for event in seen.values()] == ["line 1", "line 2", "line 3"]
+    assert reaches(batch, job, "RUNNING")
+    batch.terminate_job(jobId=job, reason="enough")
+
+
 def test_sigterm_leaves_running_containers_alone(docker_service):
     batch = docker_service.client()
     register(batch, "runs", *UNTIL_SIGNALLED)

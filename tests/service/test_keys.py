@@ -1,7 +1,8 @@
-"""`batchq serve --auth sigv4`: boto3 with keys of `batchq key`, and revoked keys."""
+"""`batchq serve --auth sigv4`: boto3 and the AWS CLI with keys of `batchq key`, and revoked keys."""
 
 import json
 import shlex
+import subprocess
 import urllib.request
 from contextlib import closing, redirect_stdout
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
-from tests.support.service import ForkedService
+from tests.support.service import BATCHQ, ForkedService
 
 
 class Keys:
@@ -109,6 +110,27 @@ def test_a_key_that_is_disabled_or_deleted_is_refused_at_once(served, keys):
     assert refused == ["InvalidSignatureException"] * 2
     keys("enable", first[0])
     assert served.client(key=first).describe_job_queues()["jobQueues"]
+
+
+@pytest.mark.fault("SE06", "SE07")
+def test_the_aws_cli_gets_one_error_for_unknown_wrong_and_disabled_keys(served, keys):
+    key, disabled = keys.create(), keys.create()
+    keys("disable", disabled[0])
+
+    assert aws(served, key)[0] == 0
+    wrong, unknown = aws(served, (key[0], "not this")), aws(served, ("BQIAUNKNOWNUNKNOWN22", key[1]))
+
+    assert wrong == unknown == aws(served, disabled)
+    assert wrong[0] != 0
+    assert "InvalidSignatureException" in wrong[1]
+
+
+def aws(served, key):
+    """The exit status of a command of the AWS CLI, and stdout with stderr."""
+    environment = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    command = [BATCHQ.parent / "aws", "batch", "describe-job-queues", "--query", "jobQueues[].jobQueueName"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.fault("SE49")

@@ -1,4 +1,4 @@
-"""`batchq run` against a real server: exit status, a server that is killed, and real containers."""
+"""`batchq run` against a real server: output, exit status, a server that is killed, and real containers."""
 
 import os
 import signal
@@ -11,6 +11,10 @@ import pytest
 from tests.service.waiting import PATIENCE, reaches
 
 IMAGE = "batchq-test:latest"
+RETRIED = (
+    'BATCHQ_SIMULATED=[{"seconds": 0.1, "exit_code": 3, "output": ["one", "two"]}, '
+    '{"seconds": 0.1, "exit_code": 4, "output": ["three"]}]'
+)
 
 
 @pytest.fixture
@@ -104,3 +108,17 @@ def test_stop_on_exit_terminates_the_container(docker_service, run, number):
     job = reaches(docker_service.client(), latest(docker_service), "FAILED")
     assert job["isTerminated"]
     assert job["statusReason"] == "stopped from batchq run"
+
+
+@pytest.mark.docker
+def test_a_missing_host_path_fails_the_job_unless_its_creation_is_requested(docker_service, run, tmp_path):
+    folder = tmp_path / "typo"
+    words = (IMAGE, "--memory", "32m", "-v", f"{folder}:/x")
+
+    status, _, messages = ended(run(docker_service, *words, "--", "true"))
+
+    assert status == 125
+    assert f"host path '{folder}' does not exist" in messages[-2]
+    assert not folder.exists()
+    assert ended(run(docker_service, *words, "--create-host-paths", "--", "touch", "/x/made"))[0] == 0
+    assert (folder / "made").exists()

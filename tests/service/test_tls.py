@@ -1,5 +1,9 @@
 """`batchq serve` with a certificate: clients that trust it, that do not, and that do not use TLS."""
 
+import json
+import subprocess
+from contextlib import closing
+from http.client import HTTPConnection, RemoteDisconnected
 from socket import create_connection
 
 import pytest
@@ -10,7 +14,7 @@ from tests.service.test_keys import Keys
 from tests.service.test_serve_signals import PartialRequest, stops_listening
 from tests.service.waiting import reaches, register
 from tests.support.certificates import Authority
-from tests.support.service import BLOCKED, PATIENCE, Service, serving_forked
+from tests.support.service import BATCHQ, BLOCKED, PATIENCE, Service, serving_forked
 
 EXPECTED = ("there are no access keys", BLOCKED)
 
@@ -52,6 +56,16 @@ def test_boto3_with_the_authority_runs_a_job(served, key):
     assert reaches(batch, job, "SUCCEEDED", "FAILED")["status"] == "SUCCEEDED"
 
 
+def test_the_aws_cli_with_the_authority_runs_a_job(served, key, authority):
+    signs = served.environment() | {"AWS_ACCESS_KEY_ID": key[0], "AWS_SECRET_ACCESS_KEY": key[1]}
+    signs.pop("AWS_CA_BUNDLE")
+    command = [BATCHQ.parent / "aws", "--ca-bundle", authority.bundle, "batch", "describe-job-queues"]
+
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env=signs).stdout
+
+    assert json.loads(output)["jobQueues"]
+
+
 def test_batchq_commands_with_the_authority_work(served, authority, monkeypatch, capsys):
     monkeypatch.setenv("AWS_CA_BUNDLE", "")
 
@@ -67,6 +81,17 @@ def test_a_client_without_the_authority_sends_nothing(served, tmp_path):
 
     with pytest.raises(SSLError, match="certificate verify failed"):
         untrusting.client(tries=1).describe_job_queues()
+
+
+@pytest.mark.fault("IN11")
+def test_a_client_without_tls_is_disconnected(served):
+    with closing(HTTPConnection(*address(served))) as connection:
+        connection.request("GET", "/healthz")
+
+        with pytest.raises((RemoteDisconnected, ConnectionResetError)):
+            connection.getresponse()
+
+    assert served.health() == {"status": "ok"}
 
 
 def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):
