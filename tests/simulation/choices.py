@@ -132,6 +132,9 @@ class Choices:
         self.departures = Random(f"{seed} departures")
         #: How often a small machine leaves the engine, for good or until it returns under its name without containers.
         self.departure_rate = self.departures.choice([NONE, 0.3, 0.6]) if self.machine_count > 1 else NONE
+        self.catalog = Random(f"{seed} catalog")
+        #: How often a user changes a queue, an environment or another resource, or deletes it and creates it again.
+        self.catalog_rate = self.catalog.choice([NONE, NONE, 0.1, 0.3])
         self.luck = luck(self.world)
         #: vCPUs that the jobs of an account may have in use together.
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])

@@ -35,8 +35,11 @@ class ResourceChecks(Checks):
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
-    def changed(self, resource: CatalogResource) -> None:
-        if isinstance(resource, ComputeEnvironment):
+    def changed(self, name: str, resource: CatalogResource | None) -> None:
+        """A resource was saved; None: it was deleted."""
+        if resource is None:
+            self._sizes[name].append((self._now(), 0))
+        elif isinstance(resource, ComputeEnvironment):
             self._sizes[resource.name].append((self._now(), resource.max_millicpus))
         elif isinstance(resource, ConsumableResource):
             self._kinds[resource.name] = resource.kind
