@@ -140,6 +140,9 @@ class Choices:
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
         if self.budget_rate and self.account_limit is None:
             self.account_limit = UNLIMITED
+        self.limits = Random(f"{seed} limits")
+        #: How often the limit of the account is changed.
+        self.limit_change_rate = self.limits.choice([NONE, 0.3]) if self.account_limit else NONE
 
     def job_id(self) -> JobId:
         """The id of the next submitted job, from the seed: order by id is the same in each run."""
