@@ -6,11 +6,14 @@ from collections.abc import Set as AbstractSet
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.catalog import EnvironmentName, JobQueue
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.machines import Machine
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.propagation import awaits_hold, will_be_spawned
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
@@ -45,14 +48,17 @@ class SafeMode:
         )
         return f"restored from a backup, {seen}: no container is started until `batchq leave-safe-mode`"
 
-    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
+    def reconcile_survey(
+        self, unit: UnitOfWork, seen: Sequence[SurveyedContainer], machines_of_engine: Sequence[Machine]
+    ) -> None:
         """Handle a survey in safe mode."""
+        site = MachineSet(machines_of_engine, self._catalog.environments.values())
         present = {container.tag for container in seen}
         self._started = frozenset(container.tag for container in seen if container.started)
         machines = {container.tag: container.machine for container in seen if container.machine is not None}
         for container in seen:
             if container.started:
-                self._resume_attempt(unit, container.tag, present, machines)
+                self._resume_attempt(unit, container.tag, present, machines, site)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
         ended = {
@@ -105,7 +111,12 @@ class SafeMode:
         return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
 
     def _resume_attempt(
-        self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag], machines: Mapping[Tag, MachineName]
+        self,
+        unit: UnitOfWork,
+        tag: Tag,
+        present: AbstractSet[Tag],
+        machines: Mapping[Tag, MachineName],
+        site: MachineSet,
     ) -> None:
         """Advance the job to the attempt of an existing container.
 
@@ -123,7 +134,7 @@ class SafeMode:
             if job.status in ACTIVE:
                 _lose(unit, job)
             else:
-                _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
+                _place(unit, job, _environment(queue, machines.get(tag), site), _machines_of(job, tag, machines))
 
     def on_committed(self, committed: Committed) -> None:
         staged = committed.unit.container_engine
@@ -162,6 +173,12 @@ def _lose(unit: UnitOfWork, job: Job) -> None:
     unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
 
 
+def _environment(queue: JobQueue, machine: MachineName | None, site: MachineSet) -> EnvironmentName:
+    """The first environment of the queue that runs jobs on the machine; the first one if the machine is not known."""
+    own = (name for name in queue.environments if any(selected.name == machine for selected in site.selected([name])))
+    return next(own, queue.environments[0])
+
+
 def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tuple[MachineName, ...]:
     """The machine of each node of the attempt; that of `tag` for nodes without a started container."""
     if tag not in machines:
@@ -174,7 +191,7 @@ def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tup
     return tuple(own.get(node, machines[tag]) for node in range(job.spec.nodes.count))
 
 
-def _place(unit: UnitOfWork, job: Job, environment: str, machines: tuple[MachineName, ...]) -> None:
+def _place(unit: UnitOfWork, job: Job, environment: EnvironmentName, machines: tuple[MachineName, ...]) -> None:
     """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())
