@@ -12,6 +12,7 @@ from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.propagation import awaits_hold, will_be_spawned
@@ -132,7 +133,7 @@ class SafeMode:
             ):
                 return
             if job.status in ACTIVE:
-                _lose(unit, job)
+                unit.step(job.id, on.AttemptSuperseded(attempt=attempt_of(job).number))
             else:
                 _place(unit, job, _environment(queue, machines.get(tag), site), _machines_of(job, tag, machines))
 
@@ -165,12 +166,6 @@ def _should_run(job: Job, tag: Tag) -> bool:
     if tag not in tags_running(job):
         return False
     return job.stop is None and not container_with_key(job, tag.container_key).stop_ordered
-
-
-def _lose(unit: UnitOfWork, job: Job) -> None:
-    """Report the first container of the current attempt as lost."""
-    tag = tags_under_way(job)[0]
-    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
 
 
 def _environment(queue: JobQueue, machine: MachineName | None, site: MachineSet) -> EnvironmentName:

@@ -58,7 +58,7 @@ class ResourceChecks(Checks):
         team = sum(
             other_job.spec.resources.millicpus for other_job in self._active() if is_limited(other_job.spec.owner)
         )
-        if self.account_limit is not None:
+        if self.account_limit is not None and is_limited(job.spec.owner):
             self._check_limit(TEAM, team)
         for machine in self.machines:
             self._check_machine(machine)
