@@ -50,7 +50,7 @@ def finish(job: Job, ended: Attempt, now: datetime, status_reason: str, *, is_su
     stops = order is not None and order.kind is not StopKind.CANCEL
     ended = replace(ended, status_reason=order.reason if order is not None and stops else status_reason)
     decided = verdict(job, ended)
-    if is_superseded and order is None and decided is not Verdict.RETRY:
+    if is_superseded and order is None and not job.is_pausing and decided is Verdict.FAIL:
         decided, ended = Verdict.RETRY, replace(ended, paused=ended.number >= job.max_attempts)
     if decided is Verdict.PAUSE and job.stop is not None:
         ended = replace(ended, paused=True, status_reason=status_reasons.held(job.stop.reason, paused=True))
