@@ -198,6 +198,10 @@ class TimedOut(_AttemptEvent, frozen=True, kw_only=True):
     """The attempt has run for as long as the job's timeout."""
 
 
+class AttemptSuperseded(_AttemptEvent, frozen=True, kw_only=True):
+    """A container of a later attempt exists: the attempt has ended, and the job went on. Only after a restore."""
+
+
 class GraceExpired(_ContainerEvent, frozen=True, kw_only=True):
     """The wait of the step under way is over, or it is time to repeat the kill, and the container has not exited."""
 
@@ -275,7 +279,7 @@ ContainerEvent = (
 #: The requests to hold a job, or to end its hold.
 HoldEvent = HoldRequested | ReleaseRequested | PauseRequested | ResumeRequested
 #: The events about an attempt.
-AttemptEvent = ContainerEvent | CheckpointSeen | TimedOut
+AttemptEvent = ContainerEvent | CheckpointSeen | TimedOut | AttemptSuperseded
 Event = (
     DependenciesPending
     | DependenciesMet

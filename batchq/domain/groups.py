@@ -1,7 +1,8 @@
 """Groups: jobs that were submitted together, counted by status, with limits for all of them. Pure. Decision 0094.
 
 A job names its group by the tag `batchq:group`; the first job of a group creates it. The children of an array are jobs
-of its group, the array itself is not. A job that repeats a finished job of its group replaces it.
+of its group, the array itself is not. An array that ends before it has created its children counts as that many FAILED
+jobs. A job that repeats a finished job of its group replaces it, and with an array its children.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ class Group(Struct, frozen=True, kw_only=True, omit_defaults=True):
     #: `Job.sequence` of the first job.
     sequence: int
     created_at: datetime
-    #: How many jobs have each status. An array counts as its children that exist.
+    #: How many jobs have each status. An array counts as its children that exist, and once it has ended as all of them.
     counts: StatusCounts = ()
     #: How many of the FAILED jobs were cancelled or terminated.
     stopped: int = 0
@@ -154,15 +155,17 @@ def is_gated(job: Job) -> bool:
 def group_after(group: Group, changes: Iterable[Change], now: datetime, *, replaced: Iterable[Job] = ()) -> Group:
     """The group after these changes of its jobs, and of arrays whose children are its jobs.
 
-    It ends with its last job, and continues with a new one. `replaced`: the finished jobs that new jobs replace.
+    It ends with its last job, and continues with a new one. `replaced`: the finished jobs that new jobs replace, with
+    the children of arrays.
     """
     pairs = (*changes, *((job, None) for job in replaced))
     counts, stopped, uncreated, run_time = group.counts, group.stopped, group.uncreated, group.run_time
     for pair in pairs:
         before, after = map(_member, pair)
         statuses = before.status if before else None, after.status if after else None
-        counts = counts_after(counts, [(*statuses, 1)])
-        stopped += _stopped(after) - _stopped(before)
+        missing = _never_created(pair[1]) - _never_created(pair[0])
+        counts = counts_after(counts, [(*statuses, 1), (None, Status.FAILED, missing)])
+        stopped += _stopped(pair[1]) - _stopped(pair[0])
         uncreated += _uncreated(pair[1]) - _uncreated(pair[0])
         run_time += _run_time(after) - _run_time(before)
     changed = replace(group, counts=counts, stopped=stopped, uncreated=uncreated, run_time=run_time)
@@ -190,12 +193,25 @@ def _member(job: Job | None) -> Job | None:
 
 
 def _stopped(job: Job | None) -> int:
-    return int(job is not None and failed_by_order(job))
+    """How many of the jobs that this one counts for were cancelled or terminated."""
+    if job is None or not failed_by_order(job):
+        return 0
+    return _never_created(job) if is_parent(job) else 1
 
 
 def _uncreated(job: Job | None) -> int:
-    """The children that an array has still to create."""
-    if job is None or not is_parent(job) or job.status in FINISHED:
+    """The children that an unfinished array has still to create."""
+    return 0 if job is None or job.status in FINISHED else _missing_children(job)
+
+
+def _never_created(job: Job | None) -> int:
+    """The children that an array had not created when it ended: its dependencies failed, or it was stopped before."""
+    return 0 if job is None or job.status not in FINISHED else _missing_children(job)
+
+
+def _missing_children(job: Job) -> int:
+    """The children of an array that do not exist."""
+    if not is_parent(job):
         return 0
     return size(job) - (0 if job.array_state is None else job.array_state.spawned)
 

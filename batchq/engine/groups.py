@@ -15,9 +15,10 @@ from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import check_terms
 from batchq.domain.groups import Group, group_after, is_gated, new_group
-from batchq.domain.ids import GroupId
+from batchq.domain.ids import GroupId, child_id
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.mailbox import BulkStopRequest, Message, Submit
@@ -158,7 +159,7 @@ class Groups:
     async def _replaced(
         self, unit: UnitOfWork, changed: Mapping[GroupId, Sequence[Change]]
     ) -> Mapping[GroupId, list[Job]]:
-        """The finished jobs that new jobs of the same group replace."""
+        """The finished jobs that new jobs of the same group replace, with the children of arrays."""
         new = [change.after for changes in changed.values() for change in changes if change.before is None]
         again = [job for job in new if job.spec.rerun_of is not None and job.child is None]
         if not again:
@@ -172,8 +173,16 @@ class Groups:
             earlier = unit.get(earlier_id) or (await self._store.jobs([earlier_id])).get(earlier_id)
             newest[job.spec.rerun_of] = job.id
             if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
-                found.setdefault(job.spec.group.id, []).append(earlier)
+                found.setdefault(job.spec.group.id, []).extend((earlier, *await self._children(earlier)))
         return found
+
+    async def _children(self, job: Job) -> list[Job]:
+        """The children of an array, without those that other jobs repeat: they have been replaced already."""
+        if not arrays.is_parent(job):
+            return []
+        ids = [child_id(job.id, index) for index in range(arrays.size(job))]
+        repeated = await self._store.reruns(ids)
+        return [child for child in (await self._store.jobs(ids)).values() if child.id not in repeated]
 
 
 def _changed_members(unit: UnitOfWork) -> dict[GroupId, list[Change]]:

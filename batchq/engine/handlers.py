@@ -188,7 +188,7 @@ class MessageHandler:
         if not self._state.safe_mode.active:
             self._reconcile_jobs(unit, message, tags)
         elif self._state.survey_is_complete:
-            self._state.safe_mode.reconcile_survey(unit, message.containers)
+            self._state.safe_mode.reconcile_survey(unit, message.containers, message.machines)
 
     def _reconcile_jobs(self, unit: UnitOfWork, message: SurveyCompleted, tags: Collection[Tag]) -> None:
         found = _reconciled(unit, message)

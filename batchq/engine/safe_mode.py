@@ -6,11 +6,15 @@ from collections.abc import Set as AbstractSet
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.catalog import EnvironmentName, JobQueue
 from batchq.domain.enums import ACTIVE, QUEUED, Status
 from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import container_with_key
 from batchq.domain.lifecycle.reconcile import SurveyedContainer, reconcile, tags_running, tags_under_way
+from batchq.domain.lifecycle.status import attempt_of
+from batchq.domain.machines import Machine
+from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.propagation import awaits_hold, will_be_spawned
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
@@ -45,14 +49,17 @@ class SafeMode:
         )
         return f"restored from a backup, {seen}: no container is started until `batchq leave-safe-mode`"
 
-    def reconcile_survey(self, unit: UnitOfWork, seen: Sequence[SurveyedContainer]) -> None:
+    def reconcile_survey(
+        self, unit: UnitOfWork, seen: Sequence[SurveyedContainer], machines_of_engine: Sequence[Machine]
+    ) -> None:
         """Handle a survey in safe mode."""
+        site = MachineSet(machines_of_engine, self._catalog.environments.values())
         present = {container.tag for container in seen}
         self._started = frozenset(container.tag for container in seen if container.started)
         machines = {container.tag: container.machine for container in seen if container.machine is not None}
         for container in seen:
             if container.started:
-                self._resume_attempt(unit, container.tag, present, machines)
+                self._resume_attempt(unit, container.tag, present, machines, site)
         known = {tag.job_id for tag in present if unit.has_loaded(tag.job_id)}
         found = reconcile(active=unit.active(), known=known, surveyed=seen, expected=())
         ended = {
@@ -105,7 +112,12 @@ class SafeMode:
         return frozenset(tag for tag in tags if tag in self.restoration.spared and not _is_recorded_as_ended(unit, tag))
 
     def _resume_attempt(
-        self, unit: UnitOfWork, tag: Tag, present: AbstractSet[Tag], machines: Mapping[Tag, MachineName]
+        self,
+        unit: UnitOfWork,
+        tag: Tag,
+        present: AbstractSet[Tag],
+        machines: Mapping[Tag, MachineName],
+        site: MachineSet,
     ) -> None:
         """Advance the job to the attempt of an existing container.
 
@@ -121,9 +133,9 @@ class SafeMode:
             ):
                 return
             if job.status in ACTIVE:
-                _lose(unit, job)
+                unit.step(job.id, on.AttemptSuperseded(attempt=attempt_of(job).number))
             else:
-                _place(unit, job, queue.environments[0], _machines_of(job, tag, machines))
+                _place(unit, job, _environment(queue, machines.get(tag), site), _machines_of(job, tag, machines))
 
     def on_committed(self, committed: Committed) -> None:
         staged = committed.unit.container_engine
@@ -156,10 +168,10 @@ def _should_run(job: Job, tag: Tag) -> bool:
     return job.stop is None and not container_with_key(job, tag.container_key).stop_ordered
 
 
-def _lose(unit: UnitOfWork, job: Job) -> None:
-    """Report the first container of the current attempt as lost."""
-    tag = tags_under_way(job)[0]
-    unit.step(job.id, on.ContainerLost(attempt=tag.attempt, container_key=tag.container_key))
+def _environment(queue: JobQueue, machine: MachineName | None, site: MachineSet) -> EnvironmentName:
+    """The first environment of the queue that runs jobs on the machine; the first one if the machine is not known."""
+    own = (name for name in queue.environments if any(selected.name == machine for selected in site.selected([name])))
+    return next(own, queue.environments[0])
 
 
 def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tuple[MachineName, ...]:
@@ -174,7 +186,7 @@ def _machines_of(job: Job, tag: Tag, machines: Mapping[Tag, MachineName]) -> tup
     return tuple(own.get(node, machines[tag]) for node in range(job.spec.nodes.count))
 
 
-def _place(unit: UnitOfWork, job: Job, environment: str, machines: tuple[MachineName, ...]) -> None:
+def _place(unit: UnitOfWork, job: Job, environment: EnvironmentName, machines: tuple[MachineName, ...]) -> None:
     """Place the job. Its container exists, so its dependencies had been met."""
     if job.status is not Status.RUNNABLE:
         unit.step(job.id, on.DependenciesMet())

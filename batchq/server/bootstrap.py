@@ -201,7 +201,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
     catalog = CatalogService(store=store, jobs=store, clock=clock, disk_guard=guard, changed=inbox.catalog_changed)
     metrics = MetricsService(logs=logs, checkpoints=checkpoints)
     engine = make_engine(settings, ports, inbox, catalog, accounts, logs=logs, metrics=metrics, observer=observer)
-    catalog.consumable_resources.usage = engine
+    catalog.consumable_resources.usage, catalog.unit_lock = engine, engine.loop.unit_lock
     dispatcher, webhooks = make_webhooks(settings, engine, store=store, catalog=catalog, clock=clock)
     return ServerParts(
         settings=settings,

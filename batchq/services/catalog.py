@@ -7,6 +7,7 @@ resources.
 The first start of a data directory creates a compute environment and a queue, so that jobs can run at once.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -153,6 +154,8 @@ class CatalogService:
 
     #: How many changes there were since the start, except of job definitions.
     version = 0
+    #: Held while a unit of work runs; None before the engine exists.
+    unit_lock: asyncio.Lock | None = None
 
     def __init__(
         self, *, store: CatalogStore, jobs: JobStore, clock: Clock, disk_guard: DiskGuard, changed: Callable[[], None]
@@ -262,6 +265,9 @@ class CatalogService:
     async def _check_queue_deletion(self, queue: JobQueue) -> None:
         """AWS: the unfinished jobs of a deleted queue are terminated; here they keep it from being deleted."""
         rules.require_disabled(JobQueue.__name__, queue.name, queue.state)
+        if self.unit_lock is not None:
+            async with self.unit_lock:  # ends the unit of work that may have taken a job before the queue was DISABLED
+                pass
         rules.require_empty(queue.name, await self._jobs.unfinished_in(queue.name))
 
     async def _check_policy_deletion(self, policy: SchedulingPolicy) -> None:

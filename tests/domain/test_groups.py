@@ -86,6 +86,18 @@ def test_an_array_counts_as_its_children():
     assert (found.submitted, found.uncreated, found.waiting, found.free_places) == (5, 3, 5, 0)
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_an_array_that_ends_before_it_begins_counts_as_failed_jobs(stopped):
+    waiting = job(number=1, status=Status.PENDING, array_size=3, group=TERMS)
+    ended = replace(waiting, status=Status.FAILED, stop_orders=(stop(kind=StopKind.CANCEL),) if stopped else ())
+
+    found = group_after(group(waiting), [Change(waiting, ended)], NOON)
+
+    assert (found.submitted, found.uncreated, found.ended_at) == (3, 0, NOON)
+    assert (found.failed, found.stopped) == ((0, 3) if stopped else (3, 0))
+    assert group_after(found, [Change(None, member(2, Status.PENDING))], NOON, replaced=[ended]).submitted == 1
+
+
 def test_the_run_times_of_succeeded_jobs_are_added():
     ran = member(1, Status.SUCCEEDED, started_at=NOON, stopped_at=NOON + timedelta(seconds=40))
     failed = member(2, Status.FAILED, started_at=NOON, stopped_at=NOON + timedelta(seconds=9))

@@ -69,6 +69,7 @@ EVENTS = {
     on.StopSignalDelivered: signal_delivered(),
     on.CheckpointSeen: checkpoint_seen(),
     on.TimedOut: timed_out(),
+    on.AttemptSuperseded: on.AttemptSuperseded(attempt=1),
     on.GraceExpired: grace_expired(),
     on.StartTimedOut: on.StartTimedOut(attempt=1),
     on.CancelRequested: cancel(),
@@ -113,6 +114,7 @@ CELLS = {
     (Status.STARTING, on.ContainerLost): (Status.FAILED, [do.CleanUpContainer]),
     (Status.STARTING, on.StartTimedOut): (Status.STARTING, []),  # no container waits for this one
     (Status.STARTING, on.CheckpointSeen): (Status.STARTING, []),
+    (Status.STARTING, on.AttemptSuperseded): (Status.RUNNABLE, [do.CleanUpContainer]),
     (Status.STARTING, on.CancelRequested): (Status.STARTING, []),
     (Status.STARTING, on.TerminateRequested): (Status.STARTING, [do.AbandonStart]),
     (Status.STARTING, on.StopForced): (Status.STARTING, [do.AbandonStart]),
@@ -126,6 +128,7 @@ CELLS = {
     (Status.RUNNING, on.StartTimedOut): (Status.RUNNING, []),
     (Status.RUNNING, on.CheckpointSeen): (Status.RUNNING, []),
     (Status.RUNNING, on.TimedOut): (Status.RUNNING, [do.StopContainer]),
+    (Status.RUNNING, on.AttemptSuperseded): (Status.RUNNABLE, [do.CleanUpContainer]),
     (Status.RUNNING, on.GraceExpired): (Status.RUNNING, [do.KillContainer]),  # with a stop order whose signal was sent
     (Status.RUNNING, on.CancelRequested): (Status.RUNNING, []),
     (Status.RUNNING, on.TerminateRequested): (Status.RUNNING, [do.StopContainer]),

@@ -32,6 +32,23 @@ async def switch(world: World, environment: str, state: State) -> None:
     await world.catalog.compute_environments.update(environment, lambda was: replace(was, state=state), caller=ADMIN)
 
 
+async def test_a_job_that_a_restore_attaches_is_in_the_environment_of_its_machine(simulated):
+    await on(simulated, machine("a", labels=CPU), machine("b", labels=GPU), both=("cpu", "gpu"))
+    first, second = [await simulated.start(LASTING, queue="both", millicpus=4000) for _ in range(2)]
+    queued = await simulated.submit(LASTING, queue="both", millicpus=4000)
+    backup = simulated.backup()
+    await simulated.finish(second)
+    await simulated.wait_for(queued, Status.RUNNING)
+
+    await simulated.restore(backup)
+    await simulated.wait_for(queued, Status.RUNNING)
+
+    assert (await simulated.job(queued)).attempt.environment == "gpu"
+    assert await machines_of(simulated, queued) == ["b"]
+    await simulated.leave_safe_mode(purge=False)
+    await simulated.finish(first)
+
+
 async def test_jobs_run_on_machines_with_the_labels_of_their_environment(simulated):
     await on(simulated, machine("a", labels=CPU), machine("b", labels=GPU), low=("cpu",), high=("gpu",))
 

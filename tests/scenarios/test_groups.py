@@ -115,6 +115,34 @@ async def test_the_children_of_an_array_are_jobs_of_its_group(world):
     assert await members(world) == [array]
 
 
+async def test_an_array_that_never_begins_counts_as_failed_jobs_of_its_group(world):
+    before = await world.start(lasting(3))
+    cancelled = await world.submit(BRIEF, array_size=2, after=[before], tags=tagged(size=5))
+    failed = await world.submit(BRIEF, array_size=3, after=[before], tags=tagged())
+
+    await world.cancel(cancelled)
+    assert (await group(world)).ended_at is None
+    await world.finish(before, Status.FAILED)
+    await world.wait_for(failed, Status.FAILED)
+
+    found = await group(world)
+    assert (found.submitted, found.failed, found.stopped, found.unfinished) == (5, 3, 2, 0)
+    (end,) = await ended_groups(world)
+    assert (end.failed, end.stopped) == (3, 2)
+
+
+async def test_an_array_that_repeats_another_one_replaces_its_children_in_their_group(world):
+    first = await world.run(BRIEF, Status.FAILED, array_size=3, children={1: FAILING, 2: FAILING}, tags=tagged())
+    await world.run(BRIEF, tags={"batchq:rerun-of": child_id(first, 2)})
+    assert await counts(world) == {"SUCCEEDED": 2, "FAILED": 1}
+
+    again = await world.submit(LASTING, array_size=3, tags={"batchq:rerun-of": first})
+    await world.wait_for(child_id(again, 2), Status.RUNNING)
+
+    assert await counts(world) == {"SUCCEEDED": 1, "RUNNING": 3}
+    await world.terminate(again)
+
+
 async def test_a_job_of_a_limited_group_starts_only_after_its_dependency(world):
     before = await world.start(LASTING)
     dependent = await world.submit(BRIEF, after=[before], tags=tagged(running=1))

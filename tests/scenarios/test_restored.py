@@ -100,6 +100,20 @@ async def test_a_job_retried_since_the_backup_is_attached_to_the_later_attempt(w
     assert await starts(world, job, 2) == 1
 
 
+async def test_a_job_is_attached_to_a_later_attempt_although_its_rules_retry_no_lost_container(world):
+    rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
+    job = await world.start(Script(seconds=15, exit_code=1), attempts=3, rules=rules)
+    backup = world.backup()
+    await world.sleep(20)
+
+    await world.restore(backup)
+
+    again = await world.wait_until(job, lambda job: job.status is Status.RUNNING and job.attempt.number == 2)
+    assert [attempt.paused for attempt in again.attempts] == [False]
+    await world.leave_safe_mode(purge=True)
+    await world.wait_for(job, Status.FAILED, exit_codes=[None, 1, 1])
+
+
 async def test_the_container_of_a_later_attempt_gives_its_outcome(world):
     world.runtime.hold("remove")
     job, backup = await started_since(world, Script(seconds=15, exit_code=9), attempts=2)
@@ -208,16 +222,17 @@ async def test_containers_of_unknown_jobs_are_reported_and_kept(world, caplog):
     await world.wait_until_containers_are_gone()
 
 
-async def test_a_container_of_a_job_that_ended_in_the_backup_is_kept(world):
-    rules = (ExitRule(action=Action.RETRY, on_exit_code="1"), ExitRule(action=Action.EXIT, on_reason="*"))
-    job = await world.start(Script(seconds=15, exit_code=1), attempts=2, rules=rules)
-    backup = world.backup()
-    await world.sleep(20)
+async def test_a_container_of_a_job_that_was_cancelled_before_it_was_attached_is_kept(world):
+    job, backup = await started_since(world, LONG)
+    world.runtime.runtime.faults.unreachable = True
 
     await world.restore(backup)
+    await world.cancel(job)
+    world.runtime.runtime.faults.unreachable = False
+    await world.sleep(30)
 
     await world.wait_for(job, Status.FAILED)
-    assert await running(world) == {tag_of(job, 2)}
+    assert await running(world) == {tag_of(job)}
 
 
 async def test_a_container_of_an_attempt_that_ended_in_the_backup_is_removed(world):

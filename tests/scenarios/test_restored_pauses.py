@@ -54,6 +54,23 @@ async def test_the_container_of_a_job_that_was_resumed_after_the_backup_is_adopt
     await world.finish(job, Status.FAILED)
 
 
+async def test_the_container_of_a_job_that_was_paused_and_resumed_after_the_backup_is_adopted(world):
+    """The job has one attempt by its retry strategy, and a pause does not count."""
+    job = await world.start(lasting(143))
+    backup = world.backup()
+    await world.pause(job)
+    await world.wait_until(job, lambda job: job.status is Status.RUNNABLE)
+    await world.resume(job)
+    await world.wait_for(job, Status.RUNNING)
+
+    await world.restore(backup)
+
+    adopted = await world.wait_until(job, lambda job: job.status is Status.RUNNING and job.attempt.number == 2)
+    assert [attempt.paused for attempt in adopted.attempts] == [True]
+    await world.leave_safe_mode(purge=False)
+    await world.finish(job, Status.FAILED)
+
+
 async def test_a_job_that_was_being_paused_in_the_backup_is_paused_after_the_restore(world):
     job = await world.start(lasting(143))
     world.runtime.hold("stop")

@@ -1,5 +1,7 @@
 """Which job starts first when capacity is short, which may pass, and what a waiting job shows."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
@@ -52,6 +54,25 @@ async def test_jobs_of_a_disabled_queue_run_and_it_cannot_be_deleted(world):
     await world.finish(runs)
     assert len((await world.wait_for(runs, Status.SUCCEEDED)).attempts) == 1
     await world.wait_for(waits, Status.SUCCEEDED)
+
+
+async def test_a_queue_is_not_deleted_while_a_job_of_it_is_being_saved(world):
+    queue, deletions = QueueName("default"), []
+
+    async def delete_queue(changes):
+        if changes.inserted:
+            await world.catalog.job_queues.update(
+                queue, lambda value: replace(value, state=State.DISABLED), caller=ADMIN
+            )
+            deletions.append(asyncio.create_task(world.catalog.job_queues.delete(queue, caller=ADMIN)))
+            await world.sleep(0.1)  # as far as the deletion comes before the commit
+
+    world.store.before_commit = delete_queue
+    job = await world.start(LASTING)
+
+    with pytest.raises(Invalid, match="holds 1 unfinished job"):
+        await deletions[0]
+    await world.finish(job)
 
 
 async def test_the_head_of_a_queue_shows_what_it_waits_for(world):

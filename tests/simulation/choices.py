@@ -95,13 +95,11 @@ class Choices:
         self.restore_choices = Random(f"{seed} restores")
         #: How often the data is restored between two servers.
         self.restore_rate = self.restore_choices.choice([NONE, NONE, NONE, 0.3])
-        self.absences = Random(f"{seed} absences")
+        self.absences, self.engines = Random(f"{seed} absences"), Random(f"{seed} engines")
         #: How often a running container is removed between two servers; above 0 the engine is also away at times.
         self.absence_rate = self.absences.choice([NONE, 0.5])
-        self.looks = Random(f"{seed} looks")
-        self.conflicts = Random(f"{seed} crossings")
+        self.looks, self.conflicts = Random(f"{seed} looks"), Random(f"{seed} crossings")
         self.conflict_rate = self.conflicts.choice([NONE, 0.02, 0.1])
-        self.engines = Random(f"{seed} engines")
         self.other_engine_rate = self.engines.choice([NONE, NONE, 0.1, 0.3])
         self.clocks = Random(f"{seed} clocks")
         #: How often the machine's clock is set between two servers.
@@ -137,6 +135,11 @@ class Choices:
         self.account_limit: float | None = Random(f"{seed} accounts").choice([None, 2.0, 4.0])
         if self.budget_rate and self.account_limit is None:
             self.account_limit = UNLIMITED
+        self.catalog, self.limits = Random(f"{seed} catalog"), Random(f"{seed} limits")
+        #: How often a user changes a queue, an environment or another resource, or deletes it and creates it again.
+        self.catalog_rate = self.catalog.choice([NONE, NONE, 0.1, 0.3])
+        #: How often the limit of the account is changed.
+        self.limit_change_rate = self.limits.choice([NONE, 0.3]) if self.account_limit else NONE
 
     def job_id(self) -> JobId:
         """The id of the next submitted job, from the seed: order by id is the same in each run."""

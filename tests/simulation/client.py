@@ -28,6 +28,7 @@ from batchq.domain.stop_request import StopRequest
 from batchq.errors import BatchqError, Invalid
 from batchq.ports.clock import Clock
 from tests.simulation import budgets, bulk_stops, holds
+from tests.simulation.catalog_changes import CatalogChanges
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import Invariants
 from tests.simulation.planned_faults import InjectedError
@@ -82,6 +83,7 @@ class Client:
         self._changed: set[str] = set()
         self._registered: set[str] = set()
         self.known: dict[JobId, JobRequest] = {}
+        self._catalog_changes = CatalogChanges(choices.catalog, POLICY)
         self._submissions = SubmissionGenerator(choices, self.known, self.key)
 
     async def create_catalog(self) -> None:
@@ -131,6 +133,10 @@ class Client:
 
     async def restore_catalog(self) -> None:
         """Give every job enough resources, where the catalog was changed or a resource is used up."""
+        if self._choices.catalog_rate:
+            await self._until_acknowledged(
+                lambda: self.request(lambda server: self._catalog_changes.restore(server.catalog))
+            )
         for name in TOTALS:
             await self._until_acknowledged(lambda name=name: self._stock(name, 1000))
         for name in sorted(self._changed.intersection(ENVIRONMENTS)):
@@ -152,6 +158,8 @@ class Client:
             what = self._sweep
         if self._choices.holds.random() < self._choices.hold_rate:
             what = self._hold
+        if self._choices.catalog.random() < self._choices.catalog_rate:
+            what = self._change_resource
         if self._choices.budgets.random() < self._choices.budget_rate:
             what = self._budget
         try:
@@ -317,6 +325,11 @@ class Client:
             await self._resize(self._changes(ENVIRONMENTS), self._rng.choice([500, 1000, 2000, LARGEST]))
         else:
             await self._switch(QueueName(self._changes(QUEUES)), self._rng.choice(list(State)))
+
+    async def _change_resource(self) -> None:
+        """Change, delete or create again a resource of the catalog."""
+        what = await self.request(lambda server: self._catalog_changes.change(server.catalog))
+        self._run_log.write(f"client {what}")
 
     def _changes(self, names: Iterable[str]) -> str:
         """One of the names; it counts as changed from here on."""

@@ -67,8 +67,14 @@ class GroupChecks(Checks):
             self.run_log.counts["jobs replaced in a group"] += 1
 
     def _check(self, group: Group) -> None:
-        members = [job for job in self.jobs.values() if _group_id(job) == group.terms.id and not is_parent(job)]
-        true = Counter(job.status for job in members if job.id not in self._replaced)
+        members = [job for job in self.jobs.values() if _group_id(job) == group.terms.id and not self._is_replaced(job)]
+        true = Counter(job.status for job in members if not is_parent(job))
+        true[Status.FAILED] += sum(
+            job.spec.array_size
+            for job in members
+            if is_parent(job) and job.status in FINISHED and job.array_state is None
+        )
+        true = +true
         if dict(group.counts) != dict(true):
             self.run_log.fail("I1 the counts of a group are true", f"{group}, and it is {dict(true)}")
         most, occupied = group.terms.max_running, sum(true[status] for status in OCCUPYING)
@@ -76,6 +82,9 @@ class GroupChecks(Checks):
             self.run_log.fail("no more jobs of a group run than its limit permits", f"{group} {dict(true)}")
         self.run_log.counts["groups at their limit"] += occupied == most
         self.run_log.counts["groups that failed"] += group.is_failing
+
+    def _is_replaced(self, job: Job) -> bool:
+        return job.id in self._replaced or (job.child is not None and job.child.parent in self._replaced)
 
     def _check_admitted(self, job: Job, group: Group | None) -> None:
         if group is not None and group.is_failing and job.spec.rerun_of is None and job.child is None:

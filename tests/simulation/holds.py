@@ -53,8 +53,10 @@ class HoldChecks(Checks):
         #: By drained queue: when its drain was saved.
         self._drained: dict[QueueName, datetime] = {}
 
-    def changed(self, resource: CatalogResource) -> None:
-        """A queue was drained, or opened again."""
+    def changed(self, name: str, resource: CatalogResource | None) -> None:
+        """A queue was drained, or opened again, or a resource was deleted (`resource` None)."""
+        if resource is None:
+            self._drained.pop(QueueName(name), None)
         if isinstance(resource, JobQueue) and resource.drained:
             self._drained.setdefault(resource.name, self._now())
             self.run_log.counts["drains"] += 1

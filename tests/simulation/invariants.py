@@ -20,6 +20,7 @@ from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.budgets import BudgetChecks
 from tests.simulation.bulk_stops import BulkStopChecks
+from tests.simulation.catalog_changes import CatalogChecks
 from tests.simulation.checkpoints import CheckpointChecks
 from tests.simulation.clocks import StoredTimes
 from tests.simulation.container_checks import (
@@ -52,6 +53,7 @@ class Invariants(Checks):
         self.resources = ResourceChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.bulk_stops = BulkStopChecks(jobs=self.jobs, run_log=run_log)
         self._orders = OrderChecks(jobs=self.jobs, run_log=run_log)
+        self.catalog = CatalogChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.groups = GroupChecks(jobs=self.jobs, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, now=now, run_log=run_log)
@@ -84,6 +86,7 @@ class Invariants(Checks):
         changed = (*changes.inserted, *changes.updated)
         begun = [job for job in changed if _begins(before.get(job.id), job)]
         self.holds.written(changes, begun)
+        self.catalog.written(changes.inserted, begun)
         self.budgets.written(changes, begun)
         for job in changes.inserted:
             self._once(job)
@@ -108,9 +111,11 @@ class Invariants(Checks):
         for sweep, selection in changes.bulk_stops:
             self.bulk_stops.begun(sweep.request, selection)
 
-    def catalog_changed(self, resource: CatalogResource) -> None:
-        self.resources.changed(resource)
-        self.holds.changed(resource)
+    def catalog_changed(self, name: str, resource: CatalogResource | None) -> None:
+        """A resource was saved; None: it was deleted."""
+        self.catalog.changed(name, resource)
+        self.resources.changed(name, resource)
+        self.holds.changed(name, resource)
 
     def shifted(self, skew: timedelta, stored: Mapping[JobId, Job]) -> None:
         """The stored times were shifted to another clock, and nothing else has changed."""

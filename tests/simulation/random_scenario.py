@@ -64,6 +64,8 @@ class RandomScenario:
 
     def _disturb(self) -> None:
         self._world.may_step_disk_clock()
+        if self._choices.limits.random() < self._choices.limit_change_rate:
+            self._limit_account(self._choices.limits.choice([0.5, 1.0, 2.0, 4.0]))
         world, luck = self._choices.world, self._choices.luck
         if world.random() < luck.manual_changes:
             world.choice([self._kill_by_hand, self._remove_by_hand, self._take_a_name, self._add_orphan])()
@@ -72,6 +74,11 @@ class RandomScenario:
             world.choice(stirs)()
         if world.random() < luck.restarts:
             self._restart()
+
+    def _limit_account(self, vcpus: float) -> None:
+        self._run_log.write(f"the limit of the account is {vcpus}")
+        self._run_log.counts["account limits"] += 1
+        self._invariants.resources.limit(vcpus)
 
     def _restart(self) -> None:
         assert self._world.server is not None
@@ -148,6 +155,8 @@ class RandomScenario:
         await self._interventions.end()
         await self._clock.sleep(RECOVERY_TIME)
         await self._world.ready()
+        if self._choices.limit_change_rate:
+            self._limit_account(self._choices.account_limit)
         await self._world.client.restore_catalog()
 
 

@@ -14,7 +14,7 @@ from batchq.ports.catalog import CatalogResource
 from batchq.ports.jobs import Changes
 from tests.simulation.history_checks import AuditChecks
 from tests.simulation.run_log import Checks, RunLog
-from tests.simulation.submissions import EAST_LABEL, is_limited
+from tests.simulation.submissions import EAST_LABEL, TEAM, is_limited
 
 CATALOG_DELAY = timedelta(seconds=1)  # a server knows a change of the catalog a moment after the store
 
@@ -32,11 +32,21 @@ class ResourceChecks(Checks):
         self.selects_by_label = False
         #: The machines of the second engine, which runs the jobs of the environment `west`.
         self.far: frozenset[str] = frozenset()
+        #: vCPUs that the jobs of the account may have in use together; None: it has no limit.
         self.account_limit: float | None = None
         self.used_up: Counter[ConsumableName] = Counter()
 
-    def changed(self, resource: CatalogResource) -> None:
-        if isinstance(resource, ComputeEnvironment):
+    def limit(self, vcpus: float | None) -> None:
+        """The limit of the account has changed."""
+        self.account_limit = vcpus
+        if vcpus is not None:
+            self._sizes[TEAM].append((self._now(), int(vcpus * 1000)))
+
+    def changed(self, name: str, resource: CatalogResource | None) -> None:
+        """A resource was saved; None: it was deleted."""
+        if resource is None:
+            self._sizes[name].append((self._now(), 0))
+        elif isinstance(resource, ComputeEnvironment):
             self._sizes[resource.name].append((self._now(), resource.max_millicpus))
         elif isinstance(resource, ConsumableResource):
             self._kinds[resource.name] = resource.kind
@@ -48,8 +58,8 @@ class ResourceChecks(Checks):
         team = sum(
             other_job.spec.resources.millicpus for other_job in self._active() if is_limited(other_job.spec.owner)
         )
-        if self.account_limit is not None and team > self.account_limit * 1000:
-            self.run_log.fail("I10 no more than there is", f"an account has {team} thousandths of {self.account_limit}")
+        if self.account_limit is not None and is_limited(job.spec.owner):
+            self._check_limit(TEAM, team)
         for machine in self.machines:
             self._check_machine(machine)
         self._check_selection(job)

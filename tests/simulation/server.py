@@ -45,7 +45,6 @@ class Server(InProcessServer):
         self.ready = False
         self._leaves = asyncio.Event()
         self._run_log = run_log
-        directory = submissions.directory(choices.account_limit)
         super().__init__(
             store=ObservedStore(FaultyDatabase(connection, lifetime=self.lifetime, choices=choices), invariants),
             runtime=FaultyRuntime(
@@ -60,7 +59,7 @@ class Server(InProcessServer):
             archive=archive,
             checkpoints=checkpoints,
             clock=clock,
-            people=lambda: directory,
+            people=lambda: submissions.directory(invariants.resources.account_limit),
             restricts_accounts=False,
             survey_interval=SURVEY_INTERVAL,
             new_job_id=choices.job_id,

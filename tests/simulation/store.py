@@ -111,5 +111,12 @@ class ObservedStore(SqliteStore):
 
     async def put_resource(self, resource: CatalogResource, *, caller: Caller | None) -> None:
         await self._database.write(
-            lambda value: catalog.put_resource(value, resource), then=lambda: self._invariants.catalog_changed(resource)
+            lambda value: catalog.put_resource(value, resource),
+            then=lambda: self._invariants.catalog_changed(resource.name, resource),
+        )
+
+    async def drop_resource(self, kind: type[CatalogResource], name: str, *, caller: Caller | None) -> None:
+        await self._database.write(
+            lambda value: catalog.drop_resource(value, kind, name),
+            then=lambda: self._invariants.catalog_changed(name, None),
         )

@@ -5,6 +5,7 @@ In some runs half of the jobs belong to an account whose vCPUs are limited.
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import cache
 from zlib import crc32
 
 from msgspec.structs import replace
@@ -38,6 +39,7 @@ TEAM = AccountName("team")
 MEMBER = replace(ADMIN, account=TEAM, lineage=(TEAM, *ADMIN.lineage))
 
 
+@cache
 def directory(vcpus: float | None) -> Directory:
     """The users and the account; it has no limit if `vcpus` is None."""
     team = Account(name=TEAM, limits=AccountLimits(vcpus=vcpus))

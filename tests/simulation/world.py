@@ -74,7 +74,7 @@ class World:
         self.invariants.resources.machines = machines + far
         self.invariants.resources.far = frozenset(machine.name for machine in far)
         self.invariants.resources.selects_by_label = choices.selects_by_label
-        self.invariants.resources.account_limit = choices.account_limit
+        self.invariants.resources.limit(choices.account_limit)
         #: How far the clock of the checkpoints' disk is ahead of that of the machine.
         self._disk_clock = MachineClock(self.clock.now, timedelta())
         self.archive = InlineLogFiles()

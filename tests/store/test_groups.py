@@ -2,11 +2,14 @@
 
 from datetime import timedelta
 
+import pytest
+from msgspec import inspect
+
 from batchq.domain.enums import Status
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.groups import new_group
 from batchq.domain.ids import GroupId, child_id
-from batchq.domain.job import Dependency
+from batchq.domain.job import Dependency, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
@@ -71,3 +74,33 @@ async def test_a_job_that_names_a_child_does_not_wait_for_the_array(store):
     await save(store, array, first, last, ready, member(6, Status.PENDING, depends_on=[first, array]))
 
     assert [job.id for job in await store.waiting_members(TERMS.id, 10)] == [ready.id]
+
+
+@pytest.mark.parametrize("text", ['"job_id":"{}"', '\\"job_id":"{}"', '","job_id":"{}","'])
+async def test_a_text_of_a_job_is_not_read_as_a_dependency(store, text):
+    array = job(number=1, status=Status.PENDING, array_size=1)
+    first = child(array, 0, status=Status.SUCCEEDED)
+    texts = {"client_document": text.format(array.id), "parameters": ((text.format(array.id), text.format(array.id)),)}
+    ready = member(5, Status.PENDING, depends_on=[first], **texts)
+    await save(store, array, first, ready)
+
+    assert [job.id for job in await store.waiting_members(TERMS.id, 10)] == [ready.id]
+
+
+def test_only_a_dependency_has_a_member_job_id_in_the_specification_of_a_job():
+    """`waiting_members` searches the stored JSON for this member."""
+    assert [kind for kind in struct_types(inspect.type_info(JobSpec), set()) if "job_id" in kind.__struct_fields__] == [
+        Dependency
+    ]
+
+
+def struct_types(kind, known):
+    """The types of all values that a value of this type may contain."""
+    if isinstance(kind, inspect.StructType) and kind.cls not in known:
+        known.add(kind.cls)
+        for field in kind.fields:
+            struct_types(field.type, known)
+    for part in (getattr(kind, "item_type", None), *getattr(kind, "item_types", ()), *getattr(kind, "types", ())):
+        if part is not None:
+            struct_types(part, known)
+    return known

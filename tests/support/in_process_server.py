@@ -92,6 +92,7 @@ class InProcessServer:
             observer=NoObserver(),
         )
         self.catalog.consumable_resources.usage = self.engine
+        self.catalog.unit_lock = self.engine.loop.unit_lock
         self.jobs = JobService(engine=self.engine, store=store, catalog=self.catalog)
         self.explanations = ExplanationService(engine=self.engine, store=store)
         self.events = EventService(self.engine.history_feed)

@@ -217,6 +217,21 @@ def _run(job: Job, container: AttemptContainer, event: on.ContainerStarted, now:
     return move_to(job, Status.RUNNING, attempt=attempt, started_at=started, stopped_at=None)
 
 
+def supersede(job: Job, _: on.AttemptSuperseded, now: datetime) -> Job:
+    """End the attempt, and its containers as lost: a later attempt exists."""
+
+    def lose(container: AttemptContainer) -> AttemptContainer:
+        if container.state is ENDED:
+            return container
+        over = ended_container(container, max(now, container.started_at or now), status_reasons.DISAPPEARED)
+        return replace(over, lost=True)
+
+    lost = each(job, lose)
+    attempt = attempt_of(lost)
+    ended = replace(attempt, stopped_at=max(now, attempt.started_at or now))
+    return finish(lost, ended, now, status_reasons.DISAPPEARED, is_superseded=True)
+
+
 def _learn_address(job: Job, container: AttemptContainer, event: on.ContainerStarted, _: datetime) -> Job:
     """Store the address of a container that was first reported without one."""
     if event.address is None or container.address is not None:

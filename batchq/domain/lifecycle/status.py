@@ -39,15 +39,19 @@ EDGES: Mapping[Status, frozenset[Status]] = {
 }
 
 
-def finish(job: Job, ended: Attempt, now: datetime, status_reason: str) -> Job:
+def finish(job: Job, ended: Attempt, now: datetime, status_reason: str, *, is_superseded: bool = False) -> Job:
     """End the attempt under way as `ended`, and with it the job, or make the job RUNNABLE for the next attempt.
 
     `status_reason`: of the attempt, unless an order stopped it: then the reason of the order is stored.
+    `is_superseded`: a later attempt is known to exist. The job goes on, unless an order ends it. If the attempt was the
+    last one that the retry strategy permits, a pause has ended it.
     """
     order = job.cancel if job.stop is None or job.is_pausing else job.stop  # it ends the job; a pause does not
     stops = order is not None and order.kind is not StopKind.CANCEL
     ended = replace(ended, status_reason=order.reason if order is not None and stops else status_reason)
     decided = verdict(job, ended)
+    if is_superseded and order is None and not job.is_pausing and decided is Verdict.FAIL:
+        decided, ended = Verdict.RETRY, replace(ended, paused=ended.number >= job.max_attempts)
     if decided is Verdict.PAUSE and job.stop is not None:
         ended = replace(ended, paused=True, status_reason=status_reasons.held(job.stop.reason, paused=True))
     over = replace(

@@ -181,6 +181,7 @@ _ACTIVE: Mapping[type[on.Event], Rule] = {
     on.ResumeRequested: holds.release_queued,
     on.ForceFailed: forced_failure.fail_by_force,
     on.CheckpointSeen: container_stops.end_checkpoint_wait,
+    on.AttemptSuperseded: containers.supersede,
 }
 
 #: The row of both final statuses. Reports about attempts need no cells: a finished job has no attempt under way, so
