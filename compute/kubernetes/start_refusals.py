@@ -54,6 +54,11 @@ def may_have_begun(message: str) -> bool:
     return _has_host_failed(message) and not message.startswith("failed to create")
 
 
+def has_host_failed(refusal: ContainerRuntimeError | None) -> bool:
+    """Whether the start was refused because the host failed."""
+    return isinstance(refusal, StartRefused) and refusal.host_failed
+
+
 def program_refusal(message: str) -> StartRefused:
     """The refusal of a container whose program did not start."""
     if _has_host_failed(message):

@@ -230,6 +230,9 @@ def test_a_container_that_the_host_failed_to_create_may_be_created_anew(version,
 
     found = read(pod)
 
+    if is_withdrawn and version == "1.20.2":  # the deletion is confirmed without an end: the container may have run
+        assert found.inspection.host_lost
+        return
     assert str(found.refusal) == f"CannotCreateContainerError: {message}"
     assert (found.refusal.certain, found.refusal.host_failed, found.is_spent) == (False, True, is_withdrawn)
 
