@@ -1,6 +1,6 @@
-"""A containerd that is killed during a start: its kubelet may start the container again, also under restartPolicy Never.
+"""A containerd that is killed during a start: the kubelet may create the container again, also with `Never`.
 
-The statuses were recorded on Kubernetes 1.20.2. Kubernetes 1.36 starts such a container again by the same rule.
+The statuses are those of Kubernetes 1.20.2.
 """
 
 import asyncio
