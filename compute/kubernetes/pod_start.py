@@ -282,7 +282,9 @@ class PodStarts:
             return False
         if state.refusal is not None and is_shared(pod):
             return await self._withdraw(tag, pod, state.refusal, alone=True)
-        refusal = state.refusal or await self._mount_refusal(pod, state)
+        refusal = state.refusal
+        if refusal is None and state.waits_for is not None and not is_being_deleted(pod):
+            refusal = mount_refusal(await self._pods.events(pod))  # only events show volumes that cannot be mounted
         if refusal is None and not is_being_deleted(pod):
             return False
         return await self._withdraw(tag, pod, refusal, alone=False)
@@ -301,10 +303,6 @@ class PodStarts:
         A pod that is withdrawn while its kubelet repeats the start may run beside the pod that replaces it.
         """
         return not is_being_deleted(pod) and self._clock.now() - accepted_at(pod) < REPEAT_WAIT
-
-    async def _mount_refusal(self, pod: Pod, state: PodState) -> StartRefused | None:
-        """The refusal of a pod whose volumes cannot be mounted, which only its events show."""
-        return None if state.waits_for is None else mount_refusal(await self._pods.events(pod))
 
     async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, alone: bool) -> bool:
         """Give up a start, and wait until the node shows whether the container ran after all.
