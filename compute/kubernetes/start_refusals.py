@@ -20,8 +20,8 @@ _INTERRUPTED = re.compile(
     r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?)"
     r"(?:: (?:unknown|unavailable|canceled|deadline exceeded))?\W*$"
 )
-#: A containerd that did not finish a creation keeps the name until it starts again.
-_NAME_IS_KEPT = "failed to reserve container name "
+#: A containerd that did not finish a creation keeps the name until it starts again, or the folder of a snapshot.
+_LEFT_BEHIND = ("failed to reserve container name ", "failed to create containerd container: failed to rename: ")
 #: What precedes values of a job: a job could write the text of a failure there.
 _OF_JOB = ('exec: "', 'mounting "', "chdir to cwd")
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
@@ -80,7 +80,7 @@ def refusal_of(why: str) -> ContainerRuntimeError:
 
 def _has_host_failed(message: str) -> bool:
     """Whether the kubelet or containerd ended or was too slow in the middle of a start."""
-    if message.startswith(_NAME_IS_KEPT):
+    if message.startswith(_LEFT_BEHIND):
         return True
     return _INTERRUPTED.search(message) is not None and not any(text in message for text in _OF_JOB)
 
