@@ -58,7 +58,8 @@ from batchq.ports.runtime import ContainerState, Created, LaunchSpec
 START_WAIT = 5.0  # seconds that a start waits for its container to run
 WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
-MOUNT_WAIT = timedelta(seconds=60)  # after which the events of a pod that does not start are read
+#: How long after it accepted a pod a kubelet has to mount its volumes, and to repeat what containerd failed to do.
+REPEAT_WAIT = timedelta(seconds=60)
 REFUSED_STATUSES = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
 )
@@ -281,9 +282,13 @@ class PodStarts:
             return True
         if state.is_spent:
             raise self._final_refusal(tag, pod, state)
+        if state.waits_for is not None and self._is_repeated(pod):
+            return False
         if state.refusal is not None and is_shared(pod):
             return await self._withdraw(tag, pod, state.refusal, alone=True)
-        refusal = state.refusal or await self._mount_refusal(pod, state)
+        refusal = state.refusal
+        if refusal is None and state.waits_for is not None and not is_being_deleted(pod):
+            refusal = mount_refusal(await self._pods.events(pod))  # only events show volumes that cannot be mounted
         if refusal is None and not is_being_deleted(pod):
             return False
         return await self._withdraw(tag, pod, refusal, alone=False)
@@ -296,11 +301,12 @@ class PodStarts:
             return StartInterrupted(f"the node of {tag} was lost during the start: {state.refusal}")
         return state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")
 
-    async def _mount_refusal(self, pod: Pod, state: PodState) -> StartRefused | None:
-        """The refusal of a pod whose volumes cannot be mounted, which only its events show."""
-        if state.waits_for is None or self._clock.now() - accepted_at(pod) < MOUNT_WAIT:
-            return None
-        return mount_refusal(await self._pods.events(pod))
+    def _is_repeated(self, pod: Pod) -> bool:
+        """Whether the kubelet still has time to start the container by itself.
+
+        A pod that is withdrawn while its kubelet repeats the start may run beside the pod that replaces it.
+        """
+        return not is_being_deleted(pod) and self._clock.now() - accepted_at(pod) < REPEAT_WAIT
 
     async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, alone: bool) -> bool:
         """Give up a start, and wait until the node shows whether the container ran after all.

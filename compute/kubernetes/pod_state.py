@@ -26,6 +26,7 @@ from batchq.compute.kubernetes.pod_policy import MAX_REASON
 from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion
 from batchq.compute.kubernetes.start_refusals import (
     admission_refusal,
+    has_host_failed,
     initialization_refusal,
     may_have_begun,
     program_refusal,
@@ -65,10 +66,11 @@ class PodState(Struct, frozen=True, kw_only=True):
     #: What a bound pod waits for before its container runs, for users; None: it does not wait.
     waits_for: str | None = None
     #: Why the container does not start; None: nothing prevents it. StartRefused, ImageUnavailable, StartHadNoEffect.
+    #: With `waits_for` the host failed, and the kubelet repeats the start by itself.
     refusal: ContainerRuntimeError | None = None
     #: Whether the container never ran and never will. Another pod may replace one whose containers are all spent.
     is_spent: bool = False
-    #: Whether the container was started a second time: it must be killed at once.
+    #: Whether its node created the container a second time, after it may have run: it must be killed at once.
     ran_twice: bool = False
 
     @property
@@ -96,8 +98,10 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
     container_id = container.get("containerID")
     if mark == ContainerMark.WITHDRAWN and not container_id and "running" not in state:
         return _withdrawn(pod, tag, container, will_not_run=_will_not_run(pod, is_old=is_old))
-    if seen is not None and container_id and container_id != seen.container_id:
-        return _second_start(tag, seen, container_id, now)
+    if container_id and (container.get("restartCount") or (seen is not None and container_id != seen.container_id)):
+        # A kubelet starts a container again whose first start containerd has not stored before it was killed.
+        first = seen or SeenRun(container_id=container_id, started_at=accepted_at(pod))
+        return replace(_lost(tag, first.started_at, first, now), ran_twice=True)
     if "running" in state:
         started = _started_at(pod, state["running"], seen, now)
         return PodState(inspection=_running(tag, started, pod), container_id=container_id)
@@ -196,7 +200,7 @@ def _waiting(
 ) -> PodState:
     status, waiting = pod.get("status") or {}, (container.get("state") or {}).get("waiting") or {}
     reason, message = waiting.get("reason") or "", waiting.get("message") or ""
-    is_over = _is_over(pod)
+    is_over, node = _is_over(pod), pod["spec"]["nodeName"]
     if seen is not None or container.get("restartCount"):
         started = seen.started_at if seen is not None else accepted_at(pod)
         if not is_over:
@@ -209,13 +213,18 @@ def _waiting(
     if is_over and reason == "PodInitializing" and not _deleted_for(pod):
         return _never_ran(tag, is_spent=True, refusal=initialization_refusal())
     if _will_not_run(pod, is_old=is_old):
+        if not is_over and has_host_failed(_withdrawal(pod)):
+            # A kubelet of 1.20 has not reported whether a repetition of the start succeeded before the deletion.
+            return _lost(tag, accepted_at(pod), None, now)
         return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
         return _never_ran(tag, refusal=ImageUnavailable(text))
     if reason in CONFIG_REASONS:
-        return _never_ran(tag, refusal=refused_start("CannotCreateContainerError", message or reason))
-    return _never_ran(tag, waits_for=f"node {pod['spec']['nodeName']} pulls the image and creates the container")
+        refusal = refused_start("CannotCreateContainerError", message or reason)
+        repeats = f"node {node} repeats the creation of the container: {message}" if refusal.host_failed else None
+        return _never_ran(tag, refusal=refusal, waits_for=repeats)
+    return _never_ran(tag, waits_for=f"node {node} pulls the image and creates the container")
 
 
 def refused_again(pod: Mapping[str, Any], tag: Tag, now: datetime) -> PodState:
@@ -251,8 +260,9 @@ def _terminated(
     reason, code, message = end.get("reason") or "", int(end.get("exitCode") or 0), end.get("message") or ""
     if reason == "StartError" and not may_have_begun(message):
         return _never_ran(tag, is_spent=True, refusal=program_refusal(message))
-    if reason == "StartError" or (code == 0 and not reason and utc_of(end.get("startedAt")) is None):
+    if reason == "StartError" or (reason != "ContainerStatusUnknown" and utc_of(end.get("startedAt")) is None):
         # A kubelet that was killed during the start reports a container that it has not seen running as an exit with 0.
+        # A containerd that was killed then reports the program's exit code, or that of a runc that did not start it.
         lost = _lost(tag, accepted_at(pod), seen, now)
         return replace(lost, container_id=lost.container_id or end.get("containerID"))
     if reason == "ContainerStatusUnknown" and not end.get("containerID") and seen is None:
@@ -308,11 +318,6 @@ def _is_disrupted(pod: Mapping[str, Any]) -> bool:
     return any(
         condition.get("type") == "DisruptionTarget" and condition.get("status") == "True" for condition in conditions
     )
-
-
-def _second_start(tag: Tag, seen: SeenRun, container_id: str, now: datetime) -> PodState:
-    lost = _lost(tag, seen.started_at, seen, now)
-    return replace(lost, ran_twice=container_id != seen.container_id)
 
 
 def _lost(tag: Tag, started: datetime, seen: SeenRun | None, now: datetime, *, host_lost: bool = True) -> PodState:

@@ -20,8 +20,8 @@ _INTERRUPTED = re.compile(
     r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?)"
     r"(?:: (?:unknown|unavailable|canceled|deadline exceeded))?\W*$"
 )
-#: A containerd that did not finish a creation keeps the name until it starts again.
-_NAME_IS_KEPT = "failed to reserve container name "
+#: A containerd that did not finish a creation keeps the name until it starts again, or the folder of a snapshot.
+_LEFT_BEHIND = ("failed to reserve container name ", "failed to create containerd container: failed to rename: ")
 #: What precedes values of a job: a job could write the text of a failure there.
 _OF_JOB = ('exec: "', 'mounting "', "chdir to cwd")
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
@@ -54,6 +54,11 @@ def may_have_begun(message: str) -> bool:
     return _has_host_failed(message) and not message.startswith("failed to create")
 
 
+def has_host_failed(refusal: ContainerRuntimeError | None) -> bool:
+    """Whether the start was refused because the host failed."""
+    return isinstance(refusal, StartRefused) and refusal.host_failed
+
+
 def program_refusal(message: str) -> StartRefused:
     """The refusal of a container whose program did not start."""
     if _has_host_failed(message):
@@ -75,7 +80,7 @@ def refusal_of(why: str) -> ContainerRuntimeError:
 
 def _has_host_failed(message: str) -> bool:
     """Whether the kubelet or containerd ended or was too slow in the middle of a start."""
-    if message.startswith(_NAME_IS_KEPT):
+    if message.startswith(_LEFT_BEHIND):
         return True
     return _INTERRUPTED.search(message) is not None and not any(text in message for text in _OF_JOB)
 

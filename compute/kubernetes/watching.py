@@ -105,7 +105,7 @@ class PodReader:
             self._seen[uid][name] = replace(first, stopped_at=first.stopped_at or run.stopped_at)
         if state.ran_twice and (uid, name) not in self._ran_twice:
             self._ran_twice.add((uid, name))
-            log.error("container %s: the node started it a second time; it is killed", tag)
+            log.error("container %s: its node created it a second time, so it may have run twice; it is killed", tag)
             self._on_second_start(pod, tag)
         return lost_with_node(pod, tag, state, self._clock.now()) if has_node_left else state
 

@@ -4,6 +4,8 @@ They are containers of jobs, of children of arrays, of tasks and of gangs. Print
 """
 
 import asyncio
+import os
+import signal
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -30,7 +32,7 @@ from batchq.errors import (
     StartRefused,
 )
 from batchq.settings import Privileged
-from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, request, restart, wait_for
+from tests.kubernetes.bed.__main__ import STATE, kill_on_nodes, processes_on_nodes, request, restart, wait_for
 from tests.kubernetes.conftest import on_cluster, world_on
 from tests.support.builders import gang, task, task_container
 from tests.support.clock import ShiftedClock
@@ -188,6 +190,21 @@ async def check_starts(tmp_path, kind):
     return found, twice
 
 
+async def kill_at_next_start(program, folder, delay):
+    """Kill a program of both nodes `delay` seconds after the next container has written its name."""
+
+    def written():
+        return (folder / "all").stat().st_size if (folder / "all").exists() else 0
+
+    pids, before = await asyncio.to_thread(lambda: [*processes_on_nodes(program)]), written()
+    while written() == before:  # noqa: ASYNC110 - a file sets no event
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(delay)
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
 @pytest.mark.kubernetes
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("unreliable")
@@ -206,7 +223,8 @@ async def test_each_container_starts_once_although_requests_and_replies_are_lost
 async def test_each_container_starts_once_although_servers_are_killed(tmp_path, kind, servers, counts):
     """Only the bed's own servers are killed.
 
-    A kubelet itself starts a container again whose start was not saved by a containerd that was killed.
+    A kubelet itself starts a container again whose start was not saved by a containerd that was killed. So containerds
+    are killed when a program has just begun.
     """
     if not STATE.exists():
         pytest.skip("the cluster is not the bed of these tests")
@@ -217,6 +235,8 @@ async def test_each_container_starts_once_although_servers_are_killed(tmp_path, 
             if servers == "control plane":
                 await asyncio.to_thread(restart, rng.choice(("kube-apiserver", "etcd")))
                 await asyncio.to_thread(wait_for, "a server", lambda: (request("/readyz") or "").strip() == "ok")
+            elif servers == "containerd":
+                await kill_at_next_start(servers, tmp_path, rng.uniform(0, 0.02))
             else:
                 await asyncio.to_thread(kill_on_nodes, servers)
             kills.append(servers)

@@ -215,6 +215,7 @@ def test_an_exit_with_0_of_a_container_that_was_not_seen_to_start_is_no_success(
     "message",
     [
         'failed to reserve container name "main_pod_default_0": name "main_pod_default_0" is reserved for "e1"',
+        "failed to create containerd container: failed to rename: rename /snapshots/new-1 /snapshots/202: file exists",
         "context deadline exceeded",
         "rpc error: code = Unavailable desc = error reading from server: EOF",
     ],
@@ -230,6 +231,9 @@ def test_a_container_that_the_host_failed_to_create_may_be_created_anew(version,
 
     found = read(pod)
 
+    if is_withdrawn and version == "1.20.2":  # the deletion is confirmed without an end: the container may have run
+        assert found.inspection.host_lost
+        return
     assert str(found.refusal) == f"CannotCreateContainerError: {message}"
     assert (found.refusal.certain, found.refusal.host_failed, found.is_spent) == (False, True, is_withdrawn)
 

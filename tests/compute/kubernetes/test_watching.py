@@ -224,7 +224,7 @@ async def test_a_second_start_by_the_node_is_killed_and_counts_as_a_loss_of_the_
     async with asyncio.timeout(10):
         while "activeDeadlineSeconds" not in cluster.pods[name_of(tag)]["spec"]:  # noqa: ASYNC110 - the model sets no event
             await asyncio.sleep(0.005)
-    assert caplog.text.count("started it a second time") == 1
+    assert caplog.text.count("created it a second time") == 1
 
 
 async def test_a_refused_watch_ends_the_subscription(model):
