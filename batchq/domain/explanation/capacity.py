@@ -30,8 +30,8 @@ from batchq.domain.explanation.capacity_reasons import (
 )
 from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Figures
 from batchq.domain.explanation.facts import Holding, Reader, RelatedJobs, SchedulerState
-from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.ids import ConsumableName
+from batchq.domain.job import Job
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, Unschedulable, candidate_of_job
 from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, Usage, units, vcpus
@@ -68,14 +68,11 @@ def never(job: Job, queue: JobQueue | None, state: SchedulerState, reader: Reade
     return _explain_never(job, queue, state.cluster, reader, job.status_reason or "")
 
 
-def never_fits(
-    spec: JobSpec, queue: JobQueue, cluster: Cluster, reader: Reader, *, now: datetime
-) -> Explanation | None:
-    """The explanation that a new job of this specification would get as unschedulable; None: it could be placed.
+def never_fits(job: Job, queue: JobQueue, cluster: Cluster, reader: Reader, *, now: datetime) -> Explanation | None:
+    """The explanation that the job would get as unschedulable; None: it could be placed.
 
     None also if no environment of the queue is enabled: then the job waits.
     """
-    job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
     idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
     outcome = idle.place_if_no_delay(candidate_of_job(job), queue.environments)
     if not isinstance(outcome, Unschedulable):
