@@ -11,6 +11,7 @@ from batchq.domain.explanation import capacity
 from batchq.domain.explanation.facts import Reader
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
+from batchq.domain.scheduling.capacity import idle_capacity
 from batchq.engine.engine import Engine
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
@@ -43,7 +44,7 @@ class SubmitWarnings:
             return None
         now = self._clock.now()
         job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
-        why = capacity.never_fits(job, queue, cluster, Reader(caller=caller), now=now)
+        why = capacity.never_fits(job, queue, cluster, Reader(caller=caller), idle=idle_capacity(cluster, now))
         if why is None and not spec.needs and len(self._fitting) < MAX_REMEMBERED:
             self._fitting.add(request)
         return None if why is None else why.sentence
