@@ -11,7 +11,8 @@ from batchq.domain.explanation import capacity
 from batchq.domain.explanation.facts import Reader
 from batchq.domain.ids import JobId
 from batchq.domain.job import Job, JobSpec
-from batchq.domain.scheduling.capacity import idle_capacity
+from batchq.domain.scheduling.capacity import FreeCapacity
+from batchq.domain.scheduling.resources import Usage
 from batchq.engine.engine import Engine
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
@@ -44,7 +45,8 @@ class SubmitWarnings:
             return None
         now = self._clock.now()
         job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
-        why = capacity.never_fits(job, queue, cluster, Reader(caller=caller), idle=idle_capacity(cluster, now))
+        idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
+        why = capacity.never_fits(job, queue, cluster, Reader(caller=caller), idle=idle)
         if why is None and not spec.needs and len(self._fitting) < MAX_REMEMBERED:
             self._fitting.add(request)
         return None if why is None else why.sentence

@@ -17,8 +17,8 @@ from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.scheduling.backfill import latest_end
-from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, idle_capacity
-from batchq.domain.scheduling.resources import Dimension, UsageSnapshot, demand
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
+from batchq.domain.scheduling.resources import Dimension, Usage, UsageSnapshot, demand
 
 MAX_EXAMINED = 1000  # active jobs; with more of them no holder is named
 MAX_PLACE = 10_000  # places in line are counted up to this number
@@ -155,7 +155,7 @@ class SchedulerState(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def idle(self) -> FreeCapacity | None:
         """The capacity if no job ran; None while the container engine has not answered."""
-        return None if self.cluster is None else idle_capacity(self.cluster, self.now)
+        return self.cluster and FreeCapacity(cluster=self.cluster, usage=Usage().after(()), now=self.now)
 
 
 class RelatedJobs(Struct, frozen=True, kw_only=True):

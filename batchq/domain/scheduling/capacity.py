@@ -37,7 +37,6 @@ from batchq.domain.scheduling.resources import (
     Amounts,
     Dimension,
     Stock,
-    Usage,
     UsageSnapshot,
     demand,
     fits,
@@ -159,11 +158,6 @@ def candidate_of_job(job: Job) -> Candidate:
 def is_queued_for_placement(job: Job) -> bool:
     """Whether the job is waiting to be placed: RUNNABLE, not unschedulable and not held."""
     return job.status is Status.RUNNABLE and not job.unschedulable and job.hold is None
-
-
-def idle_capacity(cluster: Cluster, now: datetime) -> "FreeCapacity":
-    """The capacity if no job ran."""
-    return FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
 
 
 class FreeCapacity:
