@@ -155,7 +155,9 @@ class SchedulerState(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def idle(self) -> FreeCapacity | None:
         """The capacity if no job ran; None while the container engine has not answered."""
-        return self.cluster and FreeCapacity(cluster=self.cluster, usage=Usage().after(()), now=self.now)
+        if self.cluster is None:
+            return None
+        return FreeCapacity(cluster=self.cluster, usage=Usage().after(()), now=self.now)
 
 
 class RelatedJobs(Struct, frozen=True, kw_only=True):
