@@ -80,8 +80,7 @@ def never_fits(
 ) -> Explanation | None:
     """The explanation that the job would get as unschedulable; None: it could be placed.
 
-    None also if no environment of the queue is enabled: then the job waits. `idle`: the capacity if no job ran, which
-    does not change.
+    None also if no environment of the queue is enabled: then the job waits. `idle`: the capacity if no job ran.
     """
     candidate = candidate_of_job(job)
     if idle.could_hold(candidate, queue.environments):
