@@ -74,7 +74,6 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "whole_id": whole,
         "is_node": whole != job_id,
         "is_array": is_parent(job),
-        "visible_queues": parts.catalog.queues_of(caller),
         "queues": parts.catalog.queues,
         "has_log": _has_log(job),
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},

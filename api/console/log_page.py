@@ -228,7 +228,7 @@ def _rendered(
     number = log.tag.attempt if log.tag is not None and attempt is None else attempt
     job = log.job
     attempts = () if job is None else job.all_attempts
-    name = str(log.job_id) if job is None else job.spec.name
+    name = str(log.job_id) if job is None else job_title(replace(job, id=log.job_id))
     started = next((each.started_at for each in attempts if each.number == number), None)
     colours = ColourBudget()
     return Page(
@@ -261,10 +261,9 @@ def _rendered(
 
 def _crumbs(log: JobLog, name: str, *, attempt: int | None) -> list[tuple[str, str]]:
     """The job above its log; above the log of an attempt that was chosen also the log of the job."""
-    path = job_path(log.job_id)
-    title = name if log.job is None else job_title(log.job)
-    below = [(title, path), *([("Log", f"{path}/log")] if attempt is not None else ())]
-    return job_crumbs(log.job_id, name, *below)
+    path, whole = job_path(log.job_id), name if log.job is None else log.job.spec.name
+    below = [(name, path), *([("Log", f"{path}/log")] if attempt is not None else ())]
+    return job_crumbs(log.job_id, whole, *below)
 
 
 def _link(query: LogPageQuery, log: JobLog, attempt: int | None, /, **changes: object) -> str:

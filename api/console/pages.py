@@ -266,6 +266,7 @@ async def _render(parts: Parts, visit: Call[Any], page: Page, number: int) -> Fr
         "path": request.path,
         "address": request.raw_path,
         "number": number,
+        "visible_queues": parts.catalog.queues_of(visit.caller),
         "theme": theme if (theme := request.cookies.get("theme")) in THEMES else None,
         **page.values,
     }

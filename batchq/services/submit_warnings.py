@@ -9,7 +9,10 @@ from collections.abc import Hashable
 from batchq.domain.access.accounts import Caller
 from batchq.domain.explanation import capacity
 from batchq.domain.explanation.facts import Reader
-from batchq.domain.job import JobSpec
+from batchq.domain.ids import JobId
+from batchq.domain.job import Job, JobSpec
+from batchq.domain.scheduling.capacity import FreeCapacity
+from batchq.domain.scheduling.resources import Usage
 from batchq.engine.engine import Engine
 from batchq.ports.clock import Clock
 from batchq.services.catalog import CatalogService
@@ -40,7 +43,10 @@ class SubmitWarnings:
         queue, cluster = self._catalog.queues_of(caller).get(spec.queue), self._engine.cluster()
         if queue is None or cluster is None:
             return None
-        why = capacity.never_fits(spec, queue, cluster, Reader(caller=caller), now=self._clock.now())
+        now = self._clock.now()
+        job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
+        idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
+        why = capacity.never_fits(job, queue, cluster, Reader(caller=caller), idle=idle)
         if why is None and not spec.needs and len(self._fitting) < MAX_REMEMBERED:
             self._fitting.add(request)
         return None if why is None else why.sentence

@@ -280,7 +280,9 @@ async def test_each_node_has_its_own_log(browser):
     assert f"/ui/jobs/{job_id}/nodes/1/log" in page.page.links
     part = await browser.open(f"/ui/jobs/{job_id}/nodes/1/log?after=0&wait=20", X_Fragment="lines")
     assert part.text == "1 of a node"
-    assert "1 of a node" in (await browser.open(f"/ui/jobs/{job_id}/nodes/1/log")).text
+    page = await browser.open(f"/ui/jobs/{job_id}/nodes/1/log")
+    assert "1 of a node" in page.text
+    assert re.search(r"Jobs (\S+) \1#1 Log of \1#1 ", page.text)
     assert (await browser.open(f"/ui/jobs/{job_id}/nodes/1/log/text")).body == "of a node\n"
     await browser.open(f"/ui/jobs/{job_id}/nodes/2/log", status=404)
 

@@ -119,6 +119,20 @@ async def test_an_order_that_closes_a_queue_is_described_first(browser, order):
     assert f"{order}ed" in (await browser.open("/ui/queues/default")).text.replace("disabled", "disableed")
 
 
+@pytest.mark.parametrize("path", ["/ui/jobs", "/ui/events", "/ui/definitions/simple", "/ui/definitions/simple:1"])
+async def test_lists_of_jobs_have_no_link_to_a_queue_that_was_deleted(browser, path):
+    await queue(browser, "gone")
+    await browser.run(script=None, jobQueue="gone", until="SUCCEEDED")
+    assert "/ui/queues/gone" in (await browser.open(path)).page.links
+    await browser.call("updatejobqueue", {"jobQueue": "gone", "state": "DISABLED"})
+    await browser.call("deletejobqueue", {"jobQueue": "gone"})
+
+    page = await browser.open(path)
+
+    assert "gone" in page.page.words
+    assert "/ui/queues/gone" not in page.page.links
+
+
 async def test_a_queue_that_does_not_exist_has_no_page_of_an_order(browser):
     await browser.open("/ui/queues/none/drain", status=404)
 

@@ -9,6 +9,9 @@ from uuid import uuid4
 
 import pytest
 
+from batchq.domain.access.accounts import Account, Directory, User
+from tests.console.test_login import visitor_of
+
 
 def new_form(**fields):
     return {"invocation": str(uuid4()), "queue": "default", "action": "submit"} | fields
@@ -27,6 +30,23 @@ def form_in(page):
 async def submitted(browser, **fields):
     answer = await browser.post("/ui/submit", new_form(**fields))
     return await browser.describe(answer.headers["Location"])
+
+
+async def test_the_form_of_a_user_without_a_queue_says_how_to_get_one(tmp_path):
+    account, user = Account(name="lab", queues=("none",)), User(name="ada", account="lab")
+    async with visitor_of(tmp_path / "data", Directory(accounts={"lab": account}, users={"ada": user})) as visitor:
+        await visitor.log_in()
+        page = await visitor.open("/ui/submit")
+    assert "There is no queue that account lab may use." in page.text
+    assert "batchq account set lab --queues NAMES" in page.text
+    assert "<select" not in page.body
+
+
+async def test_the_form_of_a_server_without_a_queue_names_the_command_that_creates_one(browser):
+    await browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
+    await browser.call("deletejobqueue", {"jobQueue": "default"})
+    page = await browser.open("/ui/submit")
+    assert "There is no queue. Operators create queues with aws batch create-job-queue ." in page.text
 
 
 async def test_a_job_from_a_definition_has_what_was_typed(browser):

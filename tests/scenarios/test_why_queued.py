@@ -269,6 +269,15 @@ async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
     assert why.facts == {"jobQueue": "default", "required": 16.0, "limit": 4.0}
 
 
+async def test_a_job_that_can_never_start_says_so_before_the_scheduler_has_tried_it(world):
+    await world.start(**FILLER)
+    await world.submit(LASTING, millicpus=WHOLE)  # the scheduler reads no job behind this one while the filler runs
+    job = await world.submit(LASTING, millicpus=16_000)
+
+    await world.wait_for_why(job, "TOO_MANY_VCPUS", "Cannot start: requires 16 vCPUs, *")
+    assert not (await world.job(job)).unschedulable
+
+
 async def test_the_warning_of_a_submission_follows_changes_of_the_environments(world):
     job = await world.run(millicpus=3000)
     warnings = []

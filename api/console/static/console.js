@@ -273,8 +273,16 @@ async function openDialog(link) {
   }
 }
 
+/** Close the menus that the event is outside of; Escape closes all. */
+function closeMenus({ key, target }) {
+  for (const menu of findAll("details.menu[open]")) {
+    menu.open = key !== "Escape" && menu.contains(target);
+    if (key === "Escape") find("summary", menu).focus();
+  }
+}
+
 function onClick(event) {
-  for (const menu of findAll("details.menu[open]")) menu.open = menu.contains(event.target);
+  closeMenus(event);
   const target = event.target.closest("[data-dialog], dialog [data-close], .copy");
   if (!target || event.button || event.ctrlKey || event.metaKey || event.shiftKey) return;
   if (target.matches(".copy")) copyText(target);
@@ -324,35 +332,6 @@ function onKey(event) {
   event.preventDefault();
 }
 
-// ---- The grid of children: the pointer or an arrow shows a child, a click or Enter opens it
-
-function startGrid(grid) {
-  const columns = Number(grid.dataset.columns);
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
-  const marker = document.createElementNS(grid.namespaceURI, "path");
-  marker.setAttribute("class", "marker");
-  let child = -1;
-  function show(index) {
-    if (index < 0 || index >= grid.dataset.size) return;
-    child = index;
-    marker.setAttribute("d", `M${index % columns} ${Math.floor(index / columns)}h1v1h-1z`);
-    grid.append(marker);
-    find("#grid-child").textContent = `Child ${index}`;
-  }
-  const open = () => child < 0 || location.assign(`/ui/jobs/${grid.dataset.job}:${child}`);
-  grid.addEventListener("pointermove", (event) => {
-    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(grid.getScreenCTM().inverse());
-    if (at.x >= 0 && at.x < columns) show(Math.floor(at.y) * columns + Math.floor(at.x));
-  });
-  grid.addEventListener("click", open);
-  grid.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") open();
-    else if (event.key in steps) show(child < 0 ? 0 : child + steps[event.key]);
-    else return;
-    event.preventDefault();
-  });
-}
-
 // ---- Logs: new lines are appended, and the end stays in view if it was
 
 async function followLog(log) {
@@ -388,10 +367,11 @@ setServerTime(document.body.dataset.now);
 showTimes();
 setInterval(() => document.hidden || showTimes("time[data-relative]"), 1000);
 document.addEventListener("click", onClick);
+document.addEventListener("focusin", closeMenus);
+document.addEventListener("keydown", (event) => event.key === "Escape" && closeMenus(event));
 document.addEventListener("copy", onCopy);
 if (!hasCookie("shortcuts=off")) document.addEventListener("keydown", onKey);
 if (area) startLive();
-findAll("svg[data-columns]").forEach(startGrid);
 findAll("#log[data-follow]").forEach(followLog);
 liveButton.hidden = !find("#live, #log[data-follow]");
 liveButton.addEventListener("click", togglePaused);

@@ -1,5 +1,5 @@
-// What jobs add to the script of the console: choose all rows of a page, search while one types, and follow a job or a
-// group until its end, which the browser then notifies.
+// What jobs add to the script of the console: choose all rows of a page, search while one types, find a child in the
+// grid, and follow a job or a group until its end, which the browser then notifies.
 
 import { fetchFragment, find, findAll, refresh } from "./console.js";
 
@@ -44,6 +44,36 @@ function searchSoon(form) {
     history.replaceState(null, "", `${form.action}?${members}`);
     refresh();
   }, TYPED_FOR);
+}
+
+// ---- The grid of children: the pointer or an arrow shows a child, a click or Enter opens it
+
+function startGrid(grid) {
+  const columns = Number(grid.dataset.columns);
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
+  const marker = document.createElementNS(grid.namespaceURI, "path");
+  marker.setAttribute("class", "marker");
+  let child = -1;
+  function show(index) {
+    if (index < 0 || index >= grid.dataset.size) return;
+    child = index;
+    marker.setAttribute("d", `M${index % columns} ${Math.floor(index / columns)}h1v1h-1z`);
+    grid.append(marker);
+    if (grid === document.activeElement) marker.scrollIntoView({ block: "nearest" });
+    find("#grid-child").textContent = `Child ${index}`;
+  }
+  const open = () => child < 0 || location.assign(`/ui/jobs/${grid.dataset.job}:${child}`);
+  grid.addEventListener("pointermove", (event) => {
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(grid.getScreenCTM().inverse());
+    if (at.x >= 0 && at.x < columns) show(Math.floor(at.y) * columns + Math.floor(at.x));
+  });
+  grid.addEventListener("click", open);
+  grid.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") open();
+    else if (event.key in steps) show(child < 0 ? 0 : child + steps[event.key]);
+    else return;
+    event.preventDefault();
+  });
 }
 
 // ---- Following. One tab of the browser watches all that is followed, while it is hidden too
@@ -152,5 +182,6 @@ countChosen();
 document.addEventListener("change", onChange);
 document.addEventListener("refreshed", countChosen);
 document.addEventListener("refreshed", announceEnd);
+findAll("svg[data-columns]").forEach(startGrid);
 find("#search")?.addEventListener("input", (event) => searchSoon(event.currentTarget));
 if (isSecureContext && "Notification" in globalThis) startFollowing();

@@ -30,11 +30,11 @@ from batchq.domain.explanation.capacity_reasons import (
 )
 from batchq.domain.explanation.explanation import Explanation, Fact, Figure, Figures
 from batchq.domain.explanation.facts import Holding, Reader, RelatedJobs, SchedulerState
-from batchq.domain.ids import ConsumableName, JobId
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.ids import ConsumableName
+from batchq.domain.job import Job
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Cluster, FreeCapacity, Unschedulable, candidate_of_job
-from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, Usage, units, vcpus
+from batchq.domain.scheduling.resources import GPUS, MEMORY, Dimension, units, vcpus
 from batchq.domain.task import total
 
 _LIMIT = status_reasons.beyond_limit("|", 0, 0).partition("|")[0]
@@ -63,21 +63,29 @@ class Shortage(Struct, frozen=True, kw_only=True):
     names: Figures = field(default_factory=dict)
 
 
-def never(job: Job, queue: JobQueue | None, state: SchedulerState, reader: Reader) -> Explanation:
-    """The explanation of an unschedulable job."""
-    return _explain_never(job, queue, state.cluster, reader, job.status_reason or "")
+def never(job: Job, queue: JobQueue | None, state: SchedulerState, reader: Reader) -> Explanation | None:
+    """The explanation of a RUNNABLE job that can never be placed; None: it could be.
+
+    The scheduler marks such a job as unschedulable when it tries to place it. In a full queue that may be much later.
+    """
+    if job.unschedulable:
+        return _explain_never(job, queue, state.cluster, reader, job.status_reason or "")
+    if queue is None or state.cluster is None or state.idle is None or job.blocked_at is not None:
+        return None
+    return never_fits(job, queue, state.cluster, reader, idle=state.idle)
 
 
 def never_fits(
-    spec: JobSpec, queue: JobQueue, cluster: Cluster, reader: Reader, *, now: datetime
+    job: Job, queue: JobQueue, cluster: Cluster, reader: Reader, *, idle: FreeCapacity
 ) -> Explanation | None:
-    """The explanation that a new job of this specification would get as unschedulable; None: it could be placed.
+    """The explanation that the job would get as unschedulable; None: it could be placed.
 
-    None also if no environment of the queue is enabled: then the job waits.
+    None also if no environment of the queue is enabled: then the job waits. `idle`: the capacity if no job ran.
     """
-    job = Job(id=JobId(""), sequence=0, spec=spec, created_at=now)
-    idle = FreeCapacity(cluster=cluster, usage=Usage().after(()), now=now)
-    outcome = idle.place_if_no_delay(candidate_of_job(job), queue.environments)
+    candidate = candidate_of_job(job)
+    if idle.could_hold(candidate, queue.environments):
+        return None
+    outcome = idle.place_if_no_delay(candidate, queue.environments)
     if not isinstance(outcome, Unschedulable):
         return None
     return _explain_never(job, queue, cluster, reader, outcome.reason)

@@ -17,8 +17,8 @@ from batchq.domain.ids import JobId, QueueName, Tag
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.scheduling.backfill import latest_end
-from batchq.domain.scheduling.capacity import Cluster
-from batchq.domain.scheduling.resources import Dimension, UsageSnapshot, demand
+from batchq.domain.scheduling.capacity import Cluster, FreeCapacity
+from batchq.domain.scheduling.resources import Dimension, Usage, UsageSnapshot, demand
 
 MAX_EXAMINED = 1000  # active jobs; with more of them no holder is named
 MAX_PLACE = 10_000  # places in line are counted up to this number
@@ -123,7 +123,7 @@ class BlockedHead(Struct, frozen=True, kw_only=True):
     since: datetime
 
 
-class SchedulerState(Struct, frozen=True, kw_only=True):
+class SchedulerState(Struct, frozen=True, kw_only=True, dict=True):
     """The state of the engine at one moment, as last saved. Its collections are views: use it before the next await."""
 
     now: datetime
@@ -151,6 +151,13 @@ class SchedulerState(Struct, frozen=True, kw_only=True):
     share_millicpus: Mapping[tuple[QueueName, str], int] = field(default_factory=dict)
     #: The budgets that let no job start.
     exhausted: tuple[ExhaustedBudget, ...] = ()
+
+    @cached_property
+    def idle(self) -> FreeCapacity | None:
+        """The capacity if no job ran; None while the container engine has not answered."""
+        if self.cluster is None:
+            return None
+        return FreeCapacity(cluster=self.cluster, usage=Usage().after(()), now=self.now)
 
 
 class RelatedJobs(Struct, frozen=True, kw_only=True):

@@ -119,8 +119,9 @@ def explain_obstructed(state: SchedulerState, reader: Reader) -> Explanation:
 def explain_runnable(job: Job, neighbours: RelatedJobs, state: SchedulerState, reader: Reader) -> Explanation:
     """The explanation of a RUNNABLE job. One that can never start is not helped by the end of an obstacle."""
     queue = state.queues.get(job.spec.queue)
-    if job.unschedulable:
-        return capacity.never(job, queue, state, reader)
+    never = capacity.never(job, queue, state, reader)
+    if never is not None:
+        return never
     if state.obstacle is not None:
         return explain_obstructed(state, reader)
     if any(job.sequence in intervals for intervals in state.stop_pending):

@@ -19,10 +19,11 @@ from batchq.domain.webhooks import DeliveryProgress, EventSelection, Undelivered
 from batchq.ports.webhooks import StoredWebhook
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import wall_time
-from tests.console.browser.test_pages import ALL, BROKEN, PHONE, SCHEMES
+from tests.console.browser.test_pages import ALL, BROKEN, PHONE, SCHEMES, UNSEEN
 from tests.console.browser.test_pictures import PICTURES
 from tests.console.browser.visitor import WIDE
 from tests.console.world import Submitter
+from tests.service.waiting import until
 from tests.support.service import serving_forked
 
 pytestmark = pytest.mark.timeout(300)
@@ -42,6 +43,8 @@ SHOWN = {
     "resource": "main table",
     "rejected webhook": "section:has(#undelivered) table",
     "delete a webhook": "main form",
+    "checkpoints": "section:has(#results) table",
+    "webhooks": "main table",
     "30 days": "a[aria-current][href='?hours=720']",
 }
 
@@ -79,7 +82,7 @@ def filled(tmp_path_factory):
     """A server with costs, a group with metrics and a large group; the URL and the path of each page."""
     folder = tmp_path_factory.mktemp("filled")
     (folder / "prices.toml").write_text(PRICES)
-    flags = ("--runtime", "simulated", "--prices", str(folder / "prices.toml"))
+    flags = ("--runtime", "simulated", "--prices", str(folder / "prices.toml"), "--checkpoints", str(folder / "saved"))
     with ThreadPoolExecutor(1) as thread:  # Playwright has a loop in this one
         thread.submit(lambda: asyncio.run(store_rejected_webhook(folder / "data"))).result()
     with serving_forked(folder / "data", *flags) as service:
@@ -99,6 +102,9 @@ def filled(tmp_path_factory):
         world.reach("licensed-1", "RUNNING")
         held = world.submit("licensed-2", consumableResourcePropertiesOverride=needs, tags={"batchq:group": "held"})
         service.native(f"jobs/{held}/hold", {})
+        saves = Script(seconds=None, on_term=143, checkpoints=("epoch-1", "epoch-2"))
+        saving = world.submit("saves-1", saves, tags={"batchq:checkpoints": "true"})
+        until(lambda: service.native(f"jobs/{saving}/checkpoints")[1]["checkpoints"])
         world.add_queue(LONG_NAME, vcpus=1)
         world.submit("long-1", queue=LONG_NAME)
         world.reach("long-1", "RUNNING")
@@ -119,6 +125,8 @@ def filled(tmp_path_factory):
                 "resource": "/ui/resources/licence",
                 "rejected webhook": f"/ui/webhooks/{HOOK.webhook.id}",
                 "delete a webhook": f"/ui/webhooks/{HOOK.webhook.id}/delete",
+                "checkpoints": f"/ui/jobs/{saving}",
+                "webhooks": "/ui/webhooks",
                 "30 days": "/ui/queues/train?hours=720",
             },
         )
@@ -135,11 +143,13 @@ def test_a_filled_page_is_accessible_and_fits(visit, filled, name, size):
     page.wait_for_load_state("load")
 
     assert page.locator(SHOWN[name]).count() > 0
-    assert name != "rejected webhook" or page.evaluate(BROKEN) == []
+    assert name not in {"rejected webhook", "checkpoints", "webhooks"} or page.evaluate(BROKEN) == []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
         findings = Axe().run(page)
         assert findings.violations_count == 0, f"{scheme}: {findings.generate_report()}"
+    page.keyboard.press("Tab")
+    assert page.evaluate(UNSEEN) == []
     for width in (size["width"], 961):  # the least at which the rows of a table are not cards
         page.set_viewport_size(size | {"width": width})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -87,6 +87,21 @@ TRANSFERS = """() => {
   const navigation = performance.getEntriesByType("navigation"), resources = performance.getEntriesByType("resource");
   return [...navigation, ...resources].map(resource => resource.transferSize);
 }"""
+#: What a visitor by keyboard does not see when it has the focus: without an outline, or below the bar at the top.
+UNSEEN = """() => {
+  const bar = document.querySelector(".top"), unseen = [];
+  const focusable = "a[href], button, input, select, textarea, summary, [tabindex='0']";
+  for (const element of [...document.querySelectorAll(focusable)].reverse()) {
+    if (!element.checkVisibility({visibilityProperty: true}) || element.disabled) continue;
+    element.focus();
+    const { top, height } = element.getBoundingClientRect();
+    const end = getComputedStyle(bar).position === "sticky" ? bar.getBoundingClientRect().bottom : 0;
+    const hasOutline = element.matches(":focus-visible") && getComputedStyle(element).outlineStyle !== "none";
+    const isCovered = !bar.contains(element) && height < innerHeight / 2 && top < end;
+    if (!element.matches(".skip") && (!hasOutline || isCovered)) unseen.push(element.outerHTML.slice(0, 100));
+  }
+  return unseen;
+}"""
 IDS = "() => [...document.querySelectorAll('[id]')].map(element => element.id)"
 
 
@@ -106,6 +121,9 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
         page.emulate_media(color_scheme=scheme)
         findings = Axe().run(page, options=rules)
         assert findings.violations_count == 0, f"{scheme}: {findings.generate_report()}"
+    page.keyboard.press("Tab")
+    assert page.locator(".skip:focus").count() == 1
+    assert page.evaluate(UNSEEN) == []
     assert layout_shift <= MAX_LAYOUT_SHIFT
     assert len(transfers) <= MAX_REQUESTS
     assert sum(transfers) <= MAX_BYTES, transfers

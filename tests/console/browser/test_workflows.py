@@ -102,6 +102,23 @@ def test_a_dialog_closes_by_escape_and_returns_the_focus(visitor, world):
     expect(opener).to_be_focused()
 
 
+def test_a_menu_closes_by_escape_and_when_the_focus_leaves(visitor):
+    page = visitor.open("/ui/queues")
+    menu, links = page.locator("nav .menu > summary"), page.locator("nav .menu a")
+    menu.focus()
+
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(links.first).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(menu).to_be_focused()
+    expect(links.first).to_be_hidden()
+
+    page.keyboard.press("Enter")
+    page.get_by_role("searchbox").focus()
+    expect(links.first).to_be_hidden()
+
+
 def test_a_child_is_found_in_the_grid_by_arrow_keys(visitor, world):
     array = world.jobs["sweep-1"]
     page = visitor.open(f"/ui/jobs/{array}/children")
@@ -111,6 +128,7 @@ def test_a_child_is_found_in_the_grid_by_arrow_keys(visitor, world):
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     expect(page.locator("#grid-child")).to_have_text(f"Child {columns + 1}")
+    expect(page.locator("svg .marker")).to_be_in_viewport()
     page.keyboard.press("Enter")
 
     expect(page).to_have_url(re.compile(f"/ui/jobs/{array}(:|%3A){columns + 1}$"))
