@@ -121,7 +121,7 @@ class EngineMetrics:
         )
         self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
 
-    def jobs_changed(self, changes: Sequence[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
+    def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
         for transition in transitions:
             self._count(transition)
         for before, after in changes:

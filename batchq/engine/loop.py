@@ -198,8 +198,10 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
-        unit.load(self.arrays.unfinished.values())  # their pending orders are applied to children before other events
-        unit.dependents.add(self._pending_dependents)
+        if self.arrays.unfinished:  # their pending orders are applied to children before other events
+            unit.load(self.arrays.unfinished.values())
+        if self._pending_dependents:
+            unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
         await self._groups.prepare(messages)
@@ -223,8 +225,10 @@ class EngineLoop:
         if self.state.engine_check.unsaved_id is not None:
             unit.container_engine.accept_engine(self.state.engine_check.unsaved_id)
         self.budgets.stage(unit)
-        await self._groups.stage(unit)
-        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR))
+        if unit.groups.has_members:
+            await self._groups.stage(unit)
+        changes = unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR)
+        changes = self.scheduler.share_usage.added_to(changes, unit)
         if changes.empty:
             return None
         began = perf_counter()
@@ -243,8 +247,8 @@ class EngineLoop:
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
             try:
-                with unit.audit.acting_for(message.caller):
-                    self._handler.handle(unit, message)
+                unit.audit.caller = message.caller
+                self._handler.handle(unit, message)
             except BatchqError as refusal:
                 unit.messages.refuse(message, refusal)
                 if getattr(message, "answer", None) is None:
@@ -253,6 +257,7 @@ class EngineLoop:
                 log.exception("message failed: %s", _with_history(message, unit, message))
                 failure = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
                 unit.messages.refuse(message, failure)
+        unit.audit.caller = None
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None.
@@ -348,7 +353,11 @@ class EngineLoop:
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
-        for message, refusal in unit.messages.handled(messages):
+        deferred = set(map(id, unit.messages.deferred))
+        for message in messages:
+            if id(message) in deferred:
+                continue
+            refusal = unit.messages.refusals.get(id(message))
             if refusal is not None:
                 resolve_with_error(message, refusal)
                 continue

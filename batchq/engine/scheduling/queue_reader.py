@@ -87,7 +87,7 @@ class WaitingJobs:
         self._touched: dict[QueueName, int] = {}
         #: The sequences of those jobs.
         self._sequences: list[int] = []
-        for before, after in unit.job_changes():
+        for before, after in unit.job_changes:
             if is_queued_for_placement(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate_of_job(after))
             if before is not None and is_queued_for_placement(before):
