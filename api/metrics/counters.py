@@ -125,7 +125,7 @@ class EngineMetrics:
         for transition in transitions:
             self._count(transition)
         for before, after in changes:
-            if before is None or before.attempt is not after.attempt or before.stop is not after.stop:
+            if before is None or before.attempt is not after.attempt or before.stop_orders is not after.stop_orders:
                 self._observe_attempt(before, after, now)
 
     def unit_of_work(self, *, messages: int, seconds: float) -> None:
@@ -153,28 +153,27 @@ class EngineMetrics:
         job = transition.job
         if job.spec.array_size is not None and job.child is None:
             return
-        queue = self._queues.label(job.spec.queue)
         if transition.before is None:
-            self._submitted.of(queue).inc()
+            self._submitted.of(self._queues.label(job.spec.queue)).inc()
         if job.status in FINISHED:
-            self._finished.of(queue, job_outcome(job)).inc()
+            self._finished.of(self._queues.label(job.spec.queue), job_outcome(job)).inc()
 
     def _observe_attempt(self, before: Job | None, after: Job, now: datetime) -> None:
-        queue, attempt = self._queues.label(after.spec.queue), after.attempt
-        begun = None if before is None else before.attempt
+        attempt, begun = after.attempt, None if before is None else before.attempt
         if attempt is not None and begun is None and attempt.placed_at is not None and after.runnable_at is not None:
-            self._wait.of(queue).observe(_seconds(after.runnable_at, attempt.placed_at))
+            self._wait.of(self._queues.label(after.spec.queue)).observe(_seconds(after.runnable_at, attempt.placed_at))
         if before is None:
             return
         if attempt is not None and begun is not None and begun.started_at is None and attempt.started_at is not None:
             self._observe_start(attempt, now)
-        ordered, order = before.stop, after.stop
-        if ordered is not None and order is not None and ordered.signalled_at is None is not order.signalled_at:
-            self._signal.observe(_seconds(order.ordered_at, now))
+        if before.stop_orders is not after.stop_orders:
+            ordered, order = before.stop, after.stop
+            if ordered is not None and order is not None and ordered.signalled_at is None is not order.signalled_at:
+                self._signal.observe(_seconds(order.ordered_at, now))
         for ended in after.attempts[len(before.attempts) :]:
             if begun is not None and begun.started_at is None and ended.started_at is not None:
                 self._observe_start(ended, ended.started_at)
-            self._observe_end(queue, after, ended, now)
+            self._observe_end(self._queues.label(after.spec.queue), after, ended, now)
 
     def _observe_start(self, attempt: Attempt, at: datetime) -> None:
         if attempt.placed_at is not None:

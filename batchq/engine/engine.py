@@ -163,8 +163,10 @@ class Engine:
         return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
-        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved, self._follow_logs):
-            follow(job)
+        self._timers.set(job)
+        self._checkpoints.on_saved(job)
+        self._sampler.on_saved(job)
+        self._follow_logs(job)
 
     async def start(self) -> None:
         """Load the stored state, start the background loops, and wait for the first survey or FIRST_SURVEY_TIMEOUT."""

@@ -56,7 +56,10 @@ def demand(
 
 def fits(amounts: Amounts, free: Amounts) -> bool:
     """Whether `free` has enough in each dimension of `amounts`; a dimension that `free` lacks counts as 0."""
-    return not [dimension for dimension, amount in amounts.items() if amount > free.get(dimension, 0)]
+    for dimension, amount in amounts.items():
+        if amount > free.get(dimension, 0):
+            return False
+    return True
 
 
 def shortfalls(amounts: Amounts, free: Amounts) -> tuple[Dimension, ...]:
@@ -213,16 +216,21 @@ class Usage:
 
     def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
         """The usage with these jobs in place of the saved ones. This object does not change."""
-        changed = {job.id: job for job in jobs if self._concerns(job)}
         held = self._held.copy()
-        moved = [held.move(self._jobs.get(job.id), job) for job in changed.values()]
+        changed: dict[JobId, Job] = {}
+        rooms: list[Mapping[MachineName, Room]] = []
+        for job in jobs:
+            if self._concerns(job):
+                changed[job.id] = job
+                if taken := held.move(self._jobs.get(job.id), job):
+                    rooms.append(taken)
         return UsageSnapshot(
             sums=held.sums,
             accounts=held.accounts,
             needed=held.needed,
             base=self,
             changed=changed,
-            rooms=[taken for taken in moved if taken],
+            rooms=rooms,
         )
 
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
@@ -267,7 +275,7 @@ def held_rooms(job: Job) -> Sequence[tuple[MachineName, Room]]:
 
 
 def _is_timed(job: Job) -> bool:
-    return job.stop is not None or job.spec.timeout is not None
+    return job.spec.timeout is not None or (bool(job.stop_orders) and job.stop is not None)
 
 
 def _take(free: FreeRooms, rooms: Mapping[MachineName, Room]) -> None:

@@ -39,7 +39,7 @@ class Exclusions(Struct, frozen=True, kw_only=True):
 
     def closed(self, scope: BudgetScope) -> frozenset[str]:
         """The names of the accounts or queues whose budget is used up."""
-        return frozenset(budget.key.name for budget in self.exhausted if budget.key.scope is scope)
+        return frozenset([budget.key.name for budget in self.exhausted if budget.key.scope is scope])
 
     def has(self, candidate: Candidate) -> bool:
         return candidate.sequence in self.children or candidate.sequence in self.bulk_stop_targets

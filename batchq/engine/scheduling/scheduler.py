@@ -241,8 +241,9 @@ class Scheduler:
 
     def _next_searches(self, unit: UnitOfWork, result: PassResult, *, capacity_freed: bool) -> Searches:
         """The searches after the pass. A head that left its place frees its reservation."""
-        heads = {head.job_id for head in result.heads.values()}
-        capacity_freed = capacity_freed or any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
+        if not capacity_freed and self._blocked_jobs.marks:
+            heads = {head.job_id for head in result.heads.values()}
+            capacity_freed = any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
         searched = result.searches if unit.placement.search_due else self._saved.searches
         if not result.finished:
             return searched
