@@ -40,7 +40,7 @@ from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.engine.use import UseSampler
 from batchq.errors import BatchqError, StaleRead
-from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on
+from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -142,8 +142,7 @@ class Engine:
 
         return Executor(
             runtime=verified,
-            network_on=partial(network_on, self._catalog),
-            oci_runtime_on=partial(oci_runtime_on, self._catalog),
+            catalog=self._catalog,
             accounts=self.accounts,
             checkpoints=self._checkpoints,
             breaker_of=lambda machine: self._breakers.of_engine(self.loop.state.engine_of(machine)),

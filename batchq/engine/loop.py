@@ -200,8 +200,7 @@ class EngineLoop:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
         if self.arrays.unfinished:  # their pending orders are applied to children before other events
             unit.load(self.arrays.unfinished.values())
-        if self._pending_dependents:
-            unit.dependents.add(self._pending_dependents)
+        unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
         await self._groups.prepare(messages)

@@ -186,7 +186,8 @@ class UnitOfWork:
             self.placement.record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
-        self.audit.record_job(after.id, after.spec.owner, after.status)
+        if self.audit.caller is not None:
+            self.audit.record_job(after.id, after.spec.owner, after.status)
 
     def record(self, entry: HistoryEntry) -> None:
         """Add a history entry that follows from the changes of several jobs."""

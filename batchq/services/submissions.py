@@ -168,7 +168,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
     priority, propagate = request.scheduling_priority, request.propagate_tags
     propagate = definition.propagate_tags if propagate is None else propagate
     tags = merge_pairs(definition.tags, request.tags) if propagate else ()
-    return JobSpec(
+    spec = JobSpec(
         owner=owner,
         name=request.name,
         queue=request.queue,
@@ -187,10 +187,18 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         invalid=invalid_overrides(work.overrides, len(tags)),
         client_document=request.client_document,
         stop_grace=request.stop_grace or stop_grace,
+    )
+    return _with_batchq_tags(spec, request) if request.tags or request.metric_rules else spec
+
+
+def _with_batchq_tags(spec: JobSpec, request: JobRequest) -> JobSpec:
+    """The specification with what the tags of batchq request."""
+    return replace(
+        spec,
         checkpoints=checkpoint_rules(request.tags),
         metric_rules=metric_rules_of(request),
         plan=training_plan(request.tags),
-        group=group_terms(request.tags, owner),
+        group=group_terms(request.tags, spec.owner),
         notify=notified_webhook(request.tags),
     )
 
@@ -207,7 +215,7 @@ def authors_of(
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
-    return tuple(author for author in dict.fromkeys(authors) if author != owner)
+    return tuple([author for author in dict.fromkeys(authors) if author != owner])
 
 
 def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:

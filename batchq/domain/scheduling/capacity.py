@@ -226,7 +226,7 @@ class FreeCapacity:
                 machines = self._machines.find(job.job_id, runs, name, kept)
                 if machines is not None:
                     self._take(amounts, until, self._machines.take(runs, machines))
-                    return Fits(environment=name, machines=self._machines.names(machines))
+                    return Fits(environment=name, machines=self._cluster.machines.names(machines))
         lacking = self._machines.lacking(*next(iter(demands.items())), unreserved)
         reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
         self._refused[shape] = reason
@@ -388,4 +388,6 @@ class FreeCapacity:
         return endings
 
     def _returning(self, amounts: Amounts) -> Amounts:
+        if not self._consumed:
+            return amounts
         return {dimension: amount for dimension, amount in amounts.items() if dimension not in self._consumed}

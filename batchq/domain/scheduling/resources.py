@@ -56,10 +56,7 @@ def demand(
 
 def fits(amounts: Amounts, free: Amounts) -> bool:
     """Whether `free` has enough in each dimension of `amounts`; a dimension that `free` lacks counts as 0."""
-    for dimension, amount in amounts.items():
-        if amount > free.get(dimension, 0):
-            return False
-    return True
+    return not [dimension for dimension, amount in amounts.items() if amount > free.get(dimension, 0)]
 
 
 def shortfalls(amounts: Amounts, free: Amounts) -> tuple[Dimension, ...]:
