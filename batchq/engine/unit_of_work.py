@@ -182,7 +182,7 @@ class UnitOfWork:
         self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
-        elif is_queued_for_placement(before) is not is_queued_for_placement(after):
+        elif after.status is Status.RUNNABLE and is_queued_for_placement(before) != is_queued_for_placement(after):
             self.placement.record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)

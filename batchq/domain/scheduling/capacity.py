@@ -144,7 +144,7 @@ def candidate_of_job(job: Job) -> Candidate:
     return Candidate(
         job_id=job.id,
         sequence=job.sequence,
-        resources=job.spec.resources,
+        resources=job.spec.nodes.resources,
         nodes=job.spec.nodes.runs if job.spec.nodes.count > 1 else (),
         engines=job.spec.engines,
         requirements=job.spec.needs,

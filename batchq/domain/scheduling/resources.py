@@ -140,10 +140,11 @@ class Held(Struct, frozen=True, kw_only=True):
 
     def _count(self, job: Job, sign: int) -> None:
         assert job.attempt is not None, f"{job.id} is active and has no attempt"
-        held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+        resources = job.spec.nodes.resources
+        held = demand(resources, job.spec.needs, EnvironmentName(job.attempt.environment))
         for dimension, amount in held.items():
             _count(self.sums, dimension, sign * amount)
-        _count(self.accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
+        _count(self.accounts, job.spec.owner.account, sign * resources.millicpus)
         for need in job.spec.needs:
             _count(self.needed, need.resource, sign)
 

@@ -10,6 +10,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from msgspec import Struct, field
 
@@ -220,8 +221,8 @@ class Executor:
             clock=self._clock,
             tasks=self._tasks,
             is_first=lambda: is_first(self._saved_job(tag.job_id) or job, tag),
-            save=lambda made: self._save(tag, made),
-            discard=lambda: self._discard(tag, job),
+            save=partial(self._save, tag),
+            discard=partial(self._discard, tag, job),
         )
 
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:

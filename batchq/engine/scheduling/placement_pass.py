@@ -145,7 +145,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         After the front of each queue, `searches` continue behind the heads.
         """
         heads = await self.place_all()
-        remaining = await self.search_all(searches)
+        remaining = await self.search_all(searches) if searches else NO_SEARCH
         await self.queue_cache.load_into(self.unit, [job_id for job_id, _ in self.decisions])
         decisions = [(job_id, event) for job_id, event in self.decisions if _is_runnable(self.unit, job_id)]
         for job_id, event in decisions:

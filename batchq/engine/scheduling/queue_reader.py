@@ -99,7 +99,7 @@ class WaitingJobs:
         changed = [candidate for each in self._changed[queue].values() for candidate in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            if self._closed.everyone or queue in self._empty_queues:
+            if queue in self._empty_queues or self._closed.everyone:
                 return ()
             first = -1 if after is None else after
             page = await self._queues.runnable(queue, limit, first, excluding=self._closed.names)
