@@ -123,6 +123,8 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
         for spelling in SPELLINGS
         if (value := getattr(given, spelling.member)) is not None
     }
+    if given.containerOverrides is not None:
+        attributes["older_members"] = resources.older_members(given.containerOverrides)
     of_pod = None if given.eksPropertiesOverride is None else to_overrides(given.eksPropertiesOverride)
     if of_pod is not None:
         if attributes.get("overrides") is not None:
@@ -131,7 +133,6 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
     return JobRequest(
         definition_name=definition[0],
         definition_revision=definition[1],
-        older_members=resources.older_members(given.containerOverrides),
         key=key,
         **attributes,
     )

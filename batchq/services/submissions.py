@@ -135,13 +135,14 @@ class SubmissionService:
         self, request: JobRequest, definition: JobDefinition, queue: JobQueue, caller: Caller
     ) -> JobSpec:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
-        spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        owner = caller.owner
+        spec = build_spec(request, definition, owner=owner, stop_grace=self._stop_grace)
         await check_expressions(spec.metric_rules)
         container_policy.require_allowed_containers(spec.nodes, caller)
         # The jobs that the request repeats or copies, by the tag that names each.
         origins = {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
-        authors = authors_of(definition, origins, first_jobs, owner=caller.owner)
+        authors = authors_of(definition, origins, first_jobs, owner=owner)
         repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
         group = spec.group if repeated is None else repeated.spec.group or spec.group
         spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF), group=group)
