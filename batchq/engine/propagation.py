@@ -92,9 +92,10 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
     """Apply to each queued job the state of its dependencies, in the order of submission."""
     jobs = [job for job_id in job_ids if (job := unit.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in dependencies_to_read(job)}
+    known: dict[JobId, Job] = {}
     if named:
         await _load(unit, store, named)
-    known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
+        known = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("sequence")):
         if job.status is not Status.RUNNABLE:
             event = evaluate_dependencies(job, known)
@@ -147,7 +148,7 @@ class ArrayCoordinator:
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
-        ids = {*self.unfinished, *[job.id for job in unit.changed_arrays()]}
+        ids = {job.id for _, job in unit.job_changes if job.array_state is not None}.union(self.unfinished)
         if not ids:
             return NO_CHILDREN
         return IntervalSet(

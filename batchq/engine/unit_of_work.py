@@ -17,7 +17,7 @@ from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import JobId, SubmissionKey, stream_name
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import Moved, count_children, is_parent
+from batchq.domain.lifecycle.arrays import Moved, count_children
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.status import Outcome
@@ -247,10 +247,6 @@ class UnitOfWork:
     def children_changed(self) -> list[JobId]:
         """The arrays with status changes of children that have not been counted yet."""
         return list(self._children_changed)
-
-    def changed_arrays(self) -> list[Job]:
-        """The arrays that this unit of work has changed."""
-        return [job for _, job in self.job_changes if is_parent(job)]
 
     def new_share_keys(self) -> Iterator[ShareKey]:
         """The fair-share keys of the jobs inserted by this unit of work."""

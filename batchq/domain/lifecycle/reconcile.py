@@ -165,5 +165,10 @@ def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
     if attempt is None or attempt.number != before.attempt.number:
         return ()
     pairs = zip(before.attempt.containers, attempt.containers, strict=True)
-    begun = [new for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple([replace(before.tag, container_key=new.key) for new in begun]) if begun else ()
+    return tuple(
+        [
+            replace(before.tag, container_key=new.key)
+            for old, new in pairs
+            if old.started_at is None and new.started_at is not None
+        ]
+    )

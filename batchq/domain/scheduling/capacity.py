@@ -194,7 +194,7 @@ class FreeCapacity:
         self.plans = self._machines.plans
         self._count(usage.needed)
         self._add_ending(self._returning(usage.sums), until=None)
-        for account, millicpus in usage.accounts.items():
+        for account, millicpus in usage.accounts.items() if self.quotas.millicpus else ():
             self._add_ending({vcpus_of(name): millicpus for name in self.quotas.on_millicpus(account)}, until=None)
         self._free |= self._machines.sums()
 
