@@ -193,8 +193,7 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
-        if self.arrays.unfinished:  # their pending orders are applied to children before other events
-            unit.load(self.arrays.unfinished.values())
+        unit.load(self.arrays.unfinished.values())  # their pending orders are applied to children before other events
         unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
@@ -221,8 +220,7 @@ class EngineLoop:
         self.budgets.stage(unit)
         if unit.groups.has_members:
             await self._groups.stage(unit)
-        changes = unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR)
-        changes = self.scheduler.share_usage.added_to(changes, unit)
+        changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR), unit)
         if changes.empty:
             return None
         began = perf_counter()
@@ -241,8 +239,8 @@ class EngineLoop:
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
             try:
-                unit.audit.caller = message.caller
-                self._handler.handle(unit, message)
+                with unit.audit.acting_for(message.caller):
+                    self._handler.handle(unit, message)
             except BatchqError as refusal:
                 unit.messages.refuse(message, refusal)
                 if getattr(message, "answer", None) is None:
@@ -251,7 +249,6 @@ class EngineLoop:
                 log.exception("message failed: %s", _with_history(message, unit, message))
                 failure = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
                 unit.messages.refuse(message, failure)
-        unit.audit.caller = None
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None: during shutdown and in safe mode none is.
