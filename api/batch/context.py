@@ -1,14 +1,11 @@
 """The request as handlers of AWS Batch's operations get it."""
 
-from hashlib import sha256
-
 from msgspec import Struct
 from pydantic import BaseModel
 
 from batchq.api.auth.authentication import Credential
 from batchq.api.batch.arns import BatchArns
 from batchq.domain.access.accounts import Caller
-from batchq.domain.ids import SubmissionKey
 
 Answer = dict[str, object]
 
@@ -35,14 +32,6 @@ class BatchRequest(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     #: Whether SubmitJob refuses a job that no compute environment could hold: the header STRICT is `true`.
     strict: bool = False
-
-    @property
-    def key(self) -> SubmissionKey | None:
-        """Identifies a repeated SubmitJob; None without an invocation id."""
-        if not self.invocation:
-            return None
-        digest = sha256(self.body).hexdigest()
-        return SubmissionKey(principal=self.principal, invocation_id=self.invocation, body_sha256=digest)
 
 
 def principal_of(caller: Caller, credential: Credential) -> str:

@@ -72,7 +72,9 @@ def to_resources(given: ResourceMembers) -> Resources:
 
 def older_members(given: ResourceMembers | None) -> tuple[str, ...]:
     """The attributes that older members set, and not an entry of resourceRequirements."""
-    named = {entry.type for entry in (given and given.resourceRequirements) or ()}
+    if given is None:
+        return ()
+    named = {entry.type for entry in given.resourceRequirements or ()}
     return tuple(
         attribute
         for member, kind, attribute in OLDER_MEMBERS

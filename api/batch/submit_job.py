@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from typing import Annotated, Any
 
 from msgspec import Struct
@@ -69,7 +70,7 @@ def check_submission_size(body: bytes) -> None:
 
 async def submit_job(parts: Parts, request: BatchRequest, body: SubmitJob) -> Answer:
     """Submits a job, or an array of jobs, to a queue."""
-    requested = to_job_request(body, arns=request.arns, limits=parts.limits, key=request.key)
+    requested = to_job_request(body, arns=request.arns, limits=parts.limits, key=submission_key(request))
     try:
         job = await parts.submissions.submit(requested, caller=request.caller, strict=request.strict)
     except DefinitionNotFound:
@@ -77,6 +78,14 @@ async def submit_job(parts: Parts, request: BatchRequest, body: SubmitJob) -> An
     answer: Answer = {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
     warning = parts.submissions.warning(job.spec, caller=request.caller)
     return answer if warning is None else answer | {"batchq": {"warning": warning}}
+
+
+def submission_key(request: BatchRequest) -> SubmissionKey | None:
+    """Identifies a repeated SubmitJob; None without an invocation id."""
+    if not request.invocation:
+        return None
+    digest = sha256(request.body).hexdigest()
+    return SubmissionKey(principal=request.principal, invocation_id=request.invocation, body_sha256=digest)
 
 
 def unknown_definition(text: str) -> NotFound:
@@ -114,6 +123,8 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
         for spelling in SPELLINGS
         if (value := getattr(given, spelling.member)) is not None
     }
+    if given.containerOverrides is not None:
+        attributes["older_members"] = resources.older_members(given.containerOverrides)
     of_pod = None if given.eksPropertiesOverride is None else to_overrides(given.eksPropertiesOverride)
     if of_pod is not None:
         if attributes.get("overrides") is not None:
@@ -122,7 +133,6 @@ def to_job_request(given: SubmitJob, *, arns: BatchArns, limits: ServerLimits, k
     return JobRequest(
         definition_name=definition[0],
         definition_revision=definition[1],
-        older_members=resources.older_members(given.containerOverrides),
         key=key,
         **attributes,
     )

@@ -64,11 +64,6 @@ class DialectProfile(Struct, frozen=True, kw_only=True):
     #: The paths that need no credential; None: as the gate decides.
     public: re.Pattern[str] | None = None
 
-    def covers(self, path: str, target: str) -> bool:
-        if self.target:
-            return path == self.prefix and target.startswith(self.target)
-        return path.startswith(self.prefix)
-
     def is_page(self, path: str) -> bool:
         """Whether a browser shows `path`, decoded, as a page."""
         return self.has_pages or (bool(self.home) and path == "/")
@@ -108,7 +103,11 @@ class DialectProfiles:
 
     def find(self, path: str, target: str) -> DialectProfile:
         """The profile of a request to `path`, decoded, with the X-Amz-Target `target` or an empty text."""
-        return next(profile for profile in self._profiles if profile.covers(path, target))
+        for profile in self._profiles:
+            covers = path == profile.prefix if profile.target else path.startswith(profile.prefix)
+            if covers and target.startswith(profile.target):
+                return profile
+        return AWS
 
 
 PROFILE = web.RequestKey("dialect_profile", DialectProfile)

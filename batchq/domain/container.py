@@ -181,11 +181,13 @@ class Overrides(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def numbered(spec: ContainerSpec, node: int) -> ContainerSpec:
     """The container with the number of its node, which is `node` from 0, in its files."""
+    if not spec.files:
+        return spec
     files = (
         replace(path, content=path.content.replace(NODE_NUMBER, str(node + 1))) if path.numbered else path
         for path in spec.files
     )
-    return replace(spec, files=tuple(files)) if spec.files else spec
+    return replace(spec, files=tuple(files))
 
 
 def length(overrides: Overrides) -> int:
@@ -238,7 +240,7 @@ def substitute(command: tuple[str, ...], parameters: Mapping[str, str]) -> tuple
     A `Ref::` without a known name stays as it is, and values are not searched again. Raises Invalid if the result has
     more than MAX_COMMAND_LENGTH characters; AWS has no such limit.
     """
-    if not any(_REF in word for word in command):
+    if _REF not in " ".join(command):
         return command
     lengths = sorted({len(name) for name in parameters if name}, reverse=True)
     words = [_pieces(word, parameters, lengths) for word in command]

@@ -63,7 +63,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def resources(self) -> Resources:
         """The sum of its containers' resources."""
-        return total(container.spec.resources for container in self.containers)
+        return total([container.spec.resources for container in self.containers])
 
     @property
     def leading(self) -> TaskContainer:
@@ -153,7 +153,7 @@ class Nodes(Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     @cached_property
     def resources(self) -> Resources:
         """The sum of all nodes' resources."""
-        return total(self.task(node).resources for node in range(self.count))
+        return total([self.task(node).resources for node in range(self.count)])
 
     @cached_property
     def runs(self) -> tuple[NodeRun, ...]:

@@ -101,7 +101,7 @@ class Budgets:
     def stage(self, unit: UnitOfWork) -> None:
         """Add what the attempts cost that ended in this unit of work."""
         sums: dict[tuple[object, ...], Spending] = {}
-        for before, after in unit.job_changes():
+        for before, after in unit.job_changes:
             if after.spec.prices is None or not after.attempts:
                 continue
             known = 0 if before is None else len(before.attempts)

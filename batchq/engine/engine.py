@@ -40,7 +40,7 @@ from batchq.engine.supervisor import Supervisor, wait_at_most
 from batchq.engine.timers import Timers
 from batchq.engine.use import UseSampler
 from batchq.errors import BatchqError, StaleRead
-from batchq.ports.catalog import CatalogView, Snapshot, network_on, oci_runtime_on
+from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
@@ -142,8 +142,7 @@ class Engine:
 
         return Executor(
             runtime=verified,
-            network_on=partial(network_on, self._catalog),
-            oci_runtime_on=partial(oci_runtime_on, self._catalog),
+            catalog=self._catalog,
             accounts=self.accounts,
             checkpoints=self._checkpoints,
             breaker_of=lambda machine: self._breakers.of_engine(self.loop.state.engine_of(machine)),
@@ -163,8 +162,10 @@ class Engine:
         return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
-        for follow in (self._timers.set, self._checkpoints.on_saved, self._sampler.on_saved, self._follow_logs):
-            follow(job)
+        self._timers.set(job)
+        self._checkpoints.on_saved(job)
+        self._sampler.on_saved(job)
+        self._follow_logs(job)
 
     async def start(self) -> None:
         """Load the stored state, start the background loops, and wait for the first survey or FIRST_SURVEY_TIMEOUT."""

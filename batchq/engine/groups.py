@@ -98,8 +98,6 @@ class Groups:
 
     async def stage(self, unit: UnitOfWork) -> None:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
-        if not unit.groups.has_members:
-            return
         changed = _changed_members(unit)
         await self._read(changed.keys())
         replaced = await self._replaced(unit, changed)
@@ -188,7 +186,7 @@ class Groups:
 def _changed_members(unit: UnitOfWork) -> dict[GroupId, list[Change]]:
     """The changes of the unit of work so far, by group."""
     found: dict[GroupId, list[Change]] = {}
-    for change in unit.job_changes():
+    for change in unit.job_changes:
         if change.after.spec.group is not None:
             found.setdefault(change.after.spec.group.id, []).append(change)
     return found

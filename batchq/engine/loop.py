@@ -149,11 +149,6 @@ class EngineLoop:
         )
 
     @property
-    def _placement_suspended(self) -> bool:
-        """Whether no job may be placed: during shutdown and in safe mode."""
-        return self.closing or self.state.safe_mode.active
-
-    @property
     def store_failure(self) -> str | None:
         """The error of the last commit if it failed within the last minute, else None.
 
@@ -223,8 +218,9 @@ class EngineLoop:
         if self.state.engine_check.unsaved_id is not None:
             unit.container_engine.accept_engine(self.state.engine_check.unsaved_id)
         self.budgets.stage(unit)
-        await self._groups.stage(unit)
-        changes = self.scheduler.with_usage(unit, unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR))
+        if unit.groups.has_members:
+            await self._groups.stage(unit)
+        changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR), unit)
         if changes.empty:
             return None
         began = perf_counter()
@@ -255,14 +251,15 @@ class EngineLoop:
                 unit.messages.refuse(message, failure)
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
-        """The machines if a placement pass is due and allowed, else None.
+        """The machines if a placement pass is due and allowed, else None: during shutdown and in safe mode none is.
 
         A pass that is due while the container engine does not answer stays due.
         """
         self._placement_due = self._placement_due or self.state.catalog_changed or self.scheduler.needs_pass(unit)
         self._search_due = self._search_due or unit.placement.search_due
-        is_due = self._placement_due or self._search_due
-        return self.state.machines if is_due and not self._placement_suspended else None
+        if not (self._placement_due or self._search_due) or self.closing or self.state.safe_mode.active:
+            return None
+        return self.state.machines
 
     async def _place(self, unit: UnitOfWork, machines: Sequence[Machine]) -> None:
         all_rechecked = await self.scheduler.recheck_unschedulable(
@@ -324,7 +321,7 @@ class EngineLoop:
 
     def _on_committed(self, unit: UnitOfWork, first_number: int | None) -> None:
         """Update the state in memory after the commit, log the transitions, then carry out the effects."""
-        if self.state.machines is not None and not self._placement_suspended:
+        if self.state.machines is not None and not self.closing and not self.state.safe_mode.active:
             self._placement_due = self._search_due = self._placement_missed = self.state.catalog_changed = False
         elif self._placement_due:
             self._placement_missed = True
@@ -348,7 +345,11 @@ class EngineLoop:
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
-        for message, refusal in unit.messages.handled(messages):
+        deferred = set(map(id, unit.messages.deferred))
+        for message in messages:
+            if id(message) in deferred:
+                continue
+            refusal = unit.messages.refusals.get(id(message))
             if refusal is not None:
                 resolve_with_error(message, refusal)
                 continue

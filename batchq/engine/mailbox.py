@@ -246,35 +246,32 @@ class Mailbox:
         self.post(CatalogChanged())
 
     async def take(self, limit: int) -> list[Message]:
-        """Wait for messages; returns the oldest, at least one and at most `most`.
+        """Wait for messages; returns the oldest, at least one and at most `limit`.
 
-        Waits also for messages that are about to arrive: the cost of a unit of work and its commit hardly depends on
-        their number.
+        Waits also for messages that are about to arrive, up to ENOUGH_MESSAGES: the cost of a unit of work and its
+        commit hardly depends on their number. It does not sleep for them: it only yields to ready tasks. While there
+        are fewer messages than in the last batch, it yields more often.
         """
         await self._ready.wait()
-        await self._wait_until_quiet()
-        messages = [self._messages.popleft() for _ in range(min(len(self._messages), limit))]
-        self._last_requests = min(len([message for message in messages if message.caller]), ENOUGH_MESSAGES)
+        quiet = 0
+        while (waiting := len(self._messages)) < ENOUGH_MESSAGES:
+            expects_more = waiting < self._last_requests
+            if quiet >= QUIET_ITERATIONS + (ITERATIONS_PER_REQUEST * self._last_requests if expects_more else 0):
+                break
+            await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
+            quiet = 0 if len(self._messages) > waiting else quiet + 1
+        messages: list[Message] = []
+        requests = 0
+        while self._messages and len(messages) < limit:
+            messages.append(self._messages.popleft())
+            requests += messages[-1].caller is not None
+        self._last_requests = min(requests, ENOUGH_MESSAGES)
         if not self._messages:
             self._ready.clear()
             if self._low_priority_timer is not None:
                 self._low_priority_timer.cancel()
                 self._low_priority_timer = None
         return messages
-
-    async def _wait_until_quiet(self) -> None:
-        """Return when no further message is about to arrive, or ENOUGH_MESSAGES are waiting.
-
-        Does not sleep: it only yields to ready tasks. While there are fewer messages than in the last batch, it yields
-        more often.
-        """
-        quiet = 0
-        while (waiting := len(self._messages)) < ENOUGH_MESSAGES:
-            expects_more = waiting < self._last_requests
-            if quiet >= QUIET_ITERATIONS + (ITERATIONS_PER_REQUEST * self._last_requests if expects_more else 0):
-                return
-            await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
-            quiet = 0 if len(self._messages) > waiting else quiet + 1
 
     @property
     def is_empty(self) -> bool:

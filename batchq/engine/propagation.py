@@ -12,7 +12,7 @@ from operator import attrgetter
 from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.groups import is_gated
-from batchq.domain.ids import JobId, child_id, parent_of
+from batchq.domain.ids import GroupId, JobId, child_id, parent_of
 from batchq.domain.intervals import IntervalSet
 from batchq.domain.job import Job
 from batchq.domain.lifecycle import arrays
@@ -37,7 +37,8 @@ async def propagate(unit: UnitOfWork, store: JobStore, *, has_dependencies: bool
         affected, changed = set(unit.take_new()), unit.take_changed()
         if changed:
             affected.update(await _dependents(unit, store, changed, has_dependencies=has_dependencies))
-        affected.update(await _stored_dependents(unit, store))
+        if unit.dependents.entries:
+            affected.update(await _stored_dependents(unit, store))
         if affected:
             await _evaluate(affected, unit, store)
 
@@ -68,7 +69,7 @@ async def _dependents(
 
 async def _stored_dependents(unit: UnitOfWork, store: JobStore) -> list[JobId]:
     """Load the next page of stored dependents."""
-    if not unit.dependents.entries or unit.dependents.limit <= 0:
+    if unit.dependents.limit <= 0:
         return []
     oldest = unit.dependents.take()
     page = await store.dependents(oldest.ended, after=oldest.after, limit=unit.dependents.limit)
@@ -91,19 +92,21 @@ async def _evaluate(job_ids: Iterable[JobId], unit: UnitOfWork, store: JobStore)
     """Apply to each queued job the state of its dependencies, in the order of submission."""
     jobs = [job for job_id in job_ids if (job := unit.get(job_id)) is not None and job.status in QUEUED]
     named = {job_id for job in jobs for job_id in dependencies_to_read(job)}
+    known: dict[JobId, Job] = {}
     if named:
         await _load(unit, store, named)
-    known: dict[JobId, Job] = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
+        known = {job_id: job for job_id in named if (job := unit.get(job_id)) is not None}
     for job in sorted(jobs, key=attrgetter("sequence")):
         if job.status is not Status.RUNNABLE:
-            unit.step(job.id, _gated(unit, job, evaluate_dependencies(job, known)))
+            event = evaluate_dependencies(job, known)
+            unit.step(job.id, event if job.spec.group is None else _gated(unit, job, job.spec.group.id, event))
 
 
-def _gated(unit: UnitOfWork, job: Job, event: DependencyEvent) -> DependencyEvent:
+def _gated(unit: UnitOfWork, job: Job, group_id: GroupId, event: DependencyEvent) -> DependencyEvent:
     """The event, but a job of a group with `max_running` remains PENDING until `Groups.release` gives it a place."""
-    if job.spec.group is None or not is_gated(job) or not isinstance(event, on.DependenciesMet):
+    if not is_gated(job) or not isinstance(event, on.DependenciesMet):
         return event
-    unit.groups.gate(job.id, job.spec.group.id)
+    unit.groups.gate(job.id, group_id)
     return on.DependenciesPending()
 
 
@@ -145,7 +148,7 @@ class ArrayCoordinator:
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
-        ids = {*self.unfinished, *[job.id for job in unit.changed_arrays()]}
+        ids = {job.id for _, job in unit.job_changes if job.array_state is not None}.union(self.unfinished)
         if not ids:
             return NO_CHILDREN
         return IntervalSet(

@@ -83,8 +83,8 @@ class SafeMode:
     def ignores(self, job: Job, event: on.Event) -> bool:
         """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
         return (
-            self.active
-            and isinstance(event, on.ContainerLost)
+            isinstance(event, on.ContainerLost)
+            and self.active
             and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
         )
 

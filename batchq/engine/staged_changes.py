@@ -37,11 +37,6 @@ class MessageOutcomes(Struct):
     def refuse(self, message: Message, refusal: BatchqError) -> None:
         self.refusals[id(message)] = refusal
 
-    def handled(self, messages: Sequence[Message]) -> Sequence[tuple[Message, BatchqError | None]]:
-        """The messages that were not deferred, each with why it was refused; None if it was not."""
-        later = set(map(id, self.deferred))
-        return [(message, self.refusals.get(id(message))) for message in messages if id(message) not in later]
-
 
 class PlacementRequests(Struct):
     """Why the scheduler must place queued jobs in a unit of work, or in the next one."""
@@ -123,8 +118,6 @@ class BulkStopChanges(Struct):
 
         The candidates of each new one get all jobs that changed since they were read.
         """
-        if not self.begun and not self.pages:
-            return changes
         own = {job.sequence for job in (*changes.inserted, *changes.updated)}
         return replace(
             changes,

@@ -3,7 +3,7 @@
 All changes are saved in one transaction or not at all. Effects are carried out only after the commit.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -17,7 +17,7 @@ from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import JobId, SubmissionKey, stream_name
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import Moved, count_children, is_parent
+from batchq.domain.lifecycle.arrays import Moved, count_children
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.status import Outcome
@@ -49,7 +49,7 @@ class Committed(Struct, frozen=True, kw_only=True):
     #: The changed jobs, at the versions that they have in the store. The version of a finished job is not updated.
     jobs: Sequence[Job]
     #: Each changed job as stored before the unit of work, and as changed by it.
-    changes: Sequence[Change]
+    changes: Collection[Change]
     #: The status changes in the order in which they happened.
     transitions: Sequence[StatusChanged]
     #: The history entries with their numbers.
@@ -83,18 +83,17 @@ class UnitOfWork:
         self.submitted: dict[SubmissionKey, JobId] = {}
         self._dependents: dict[JobId, dict[JobId, None]] = {}
         self._active = active
-        self._loaded: dict[JobId, Job] = {}
-        #: The jobs that were loaded, inserted or updated, as changed so far.
+        #: The jobs that were loaded, inserted or updated, as changed so far; active jobs only if they were changed.
         self._current: dict[JobId, Job] = {}
-        self._inserted: dict[JobId, Job] = {}
-        self._updated: dict[JobId, Job] = {}
+        self._changes: dict[JobId, Change] = {}
+        #: A view of the jobs changed so far, in the order of their first change, each as stored and as changed.
+        self.job_changes: Collection[Change] = self._changes.values()
         self._history: list[HistoryEntry] = []
         self._transitions: list[StatusChanged] = []
         self._streams: list[LogStream] = []
         self._new: list[JobId] = []
         self._changed: list[JobId] = []
         self._children_changed: dict[JobId, list[Moved]] = {}
-        self._job_changes: list[Change] | None = None
 
     def load(self, jobs: Iterable[Job]) -> None:
         """Add jobs as stored. Changes that this unit of work has already made to them remain.
@@ -102,7 +101,6 @@ class UnitOfWork:
         A job whose record is damaged fails at once.
         """
         for job in jobs:
-            self._loaded.setdefault(job.id, job)
             if job.id not in self._active:
                 self._current.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
@@ -113,16 +111,15 @@ class UnitOfWork:
         return self._current.get(job_id) or self._active.get(job_id)
 
     def has_loaded(self, job_id: JobId) -> bool:
-        return self.get(job_id) is not None
+        return job_id in self._current or job_id in self._active
 
     def touched(self, job_id: JobId) -> bool:
         """Whether this unit of work has inserted or changed the job."""
-        return job_id in self._inserted or job_id in self._updated
+        return job_id in self._changes
 
     def insert(self, job: Job, key: SubmissionKey | None) -> None:
         """Insert a new job. `key`: the idempotency key of its submission, None without one."""
-        self._inserted[job.id] = job
-        self._store(job)
+        self._store(Change(None, job))
         self._new.append(job.id)
         self._record_transition(None, job)
         self.audit.record_job(job.id, job.spec.owner, job.status)
@@ -176,8 +173,8 @@ class UnitOfWork:
         """Replace a job by its changed version; does nothing if both are the same object."""
         if after is before:
             return
-        (self._inserted if after.id in self._inserted else self._updated)[after.id] = after
-        self._store(after)
+        known = self._changes.get(after.id)
+        self._store(Change(before if known is None else known.before, after))
         if before.attempt is not after.attempt:
             for tag in newly_started(before, after):
                 name = stream_name(after.spec.definition.name, tag)
@@ -185,11 +182,12 @@ class UnitOfWork:
         self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
-        elif is_queued_for_placement(before) is not is_queued_for_placement(after):
+        elif after.status is Status.RUNNABLE and is_queued_for_placement(before) != is_queued_for_placement(after):
             self.placement.record_queue_change(after)
         if before.array_state is None and after.array_state is not None:
             self._changed.append(after.id)
-        self.audit.record_job(after.id, after.spec.owner, after.status)
+        if self.audit.caller is not None:
+            self.audit.record_job(after.id, after.spec.owner, after.status)
 
     def record(self, entry: HistoryEntry) -> None:
         """Add a history entry that follows from the changes of several jobs."""
@@ -205,29 +203,21 @@ class UnitOfWork:
 
     def active(self) -> dict[JobId, Job]:
         """The STARTING and RUNNING jobs as changed by this unit of work."""
-        changed = self._updated | self._inserted
-        kept = {job_id: job for job_id, job in self._active.items() if job_id not in changed}
-        return kept | {job_id: job for job_id, job in changed.items() if job.status in ACTIVE}
-
-    def job_changes(self) -> Sequence[Change]:
-        """The jobs changed so far, each as stored and as changed by this unit of work."""
-        if self._job_changes is None:
-            self._job_changes = [Change(None, job) for job in self._inserted.values()]
-            for job_id, job in self._updated.items():
-                self._job_changes.append(Change(self._active.get(job_id) or self._loaded[job_id], job))
-        return self._job_changes
+        kept = {job_id: job for job_id, job in self._active.items() if job_id not in self._changes}
+        return kept | {job.id: job for _, job in self.job_changes if job.status in ACTIVE}
 
     def dependents_of(self, ids: Iterable[JobId]) -> list[JobId]:
         """The jobs changed by this unit of work that depend on one of `ids`."""
         return [dependent_id for job_id in ids for dependent_id in self._dependents.get(job_id, ())]
 
-    def _store(self, job: Job) -> None:
+    def _store(self, change: Change) -> None:
         """Store the present version of an inserted or updated job.
 
-        It is indexed by its dependencies, so that finding dependents does not scan all changed jobs.
+        The job is indexed by its dependencies, so that finding dependents does not scan all changed jobs.
         """
+        job = change.after
         self._current[job.id] = job
-        self._job_changes = None
+        self._changes[job.id] = change
         self.groups.has_members = self.groups.has_members or job.spec.group is not None
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
@@ -258,21 +248,21 @@ class UnitOfWork:
         """The arrays with status changes of children that have not been counted yet."""
         return list(self._children_changed)
 
-    def changed_arrays(self) -> list[Job]:
-        """The arrays that this unit of work has changed."""
-        return [job for job in (*self._inserted.values(), *self._updated.values()) if is_parent(job)]
-
     def new_share_keys(self) -> Iterator[ShareKey]:
         """The fair-share keys of the jobs inserted by this unit of work."""
-        for job in self._inserted.values():
-            if job.spec.share_identifier is not None:
+        for before, job in self.job_changes:
+            if before is None and job.spec.share_identifier is not None:
                 yield ShareKey(job.spec.queue, job.spec.share_identifier)
 
     def changes(self, *, forget_before: datetime) -> Changes:
         """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones."""
+        inserted: list[Job] = []
+        updated: list[Job] = []
+        for before, job in self.job_changes:
+            (inserted if before is None else updated).append(job)
         changes = Changes(
-            inserted=tuple(self._inserted.values()),
-            updated=tuple(self._updated.values()),
+            inserted=tuple(inserted),
+            updated=tuple(updated),
             history=tuple(self._history),
             streams=tuple(self._streams),
             restoration=self.container_engine.restoration,
@@ -286,28 +276,24 @@ class UnitOfWork:
         if self.submitted:
             submissions = tuple([(key, job_id, self.now) for key, job_id in self.submitted.items()])
             changes = replace(changes, submissions=submissions, delete_submissions_before=forget_before)
-        return self.bulk_stops.added_to(changes)
+        if self.bulk_stops.begun or self.bulk_stops.pages:
+            changes = self.bulk_stops.added_to(changes)
+        return changes
 
     def committed(self, first_number: int | None) -> Committed:
         """The saved unit of work. Call it after the commit and before any StagedState changes.
 
         `first_number`: the number of the first history entry that was saved; None if none was.
         """
-        updated = [
-            job if job.status in FINISHED else replace(job, version=job.version + 1) for job in self._updated.values()
-        ]
-        return Committed(
-            unit=self,
-            jobs=(*self._inserted.values(), *updated),
-            changes=self.job_changes(),
-            transitions=self._transitions,
-            history=()
-            if first_number is None
-            else [
-                feed_entry(number, entry, self._current[entry.job_id].spec)
-                for number, entry in enumerate(self._history, first_number)
-            ],
-        )
+        jobs: list[Job] = []
+        for before, job in self.job_changes:
+            has_same_version = before is None or job.status in FINISHED
+            jobs.append(job if has_same_version else replace(job, version=job.version + 1))
+        history: list[FeedEntry] = []
+        if first_number is not None:
+            for number, entry in enumerate(self._history, first_number):
+                history.append(feed_entry(number, entry, self._current[entry.job_id].spec))
+        return Committed(unit=self, jobs=jobs, changes=self.job_changes, transitions=self._transitions, history=history)
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         self._history.append(status_entry(before, after, self.now))

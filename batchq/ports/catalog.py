@@ -19,11 +19,8 @@ from batchq.domain.catalog import (
     EnvironmentName,
     JobDefinition,
     JobQueue,
-    Network,
     PolicyName,
     SchedulingPolicy,
-    network_of,
-    oci_runtime_of,
 )
 from batchq.domain.enums import Status
 from batchq.domain.ids import ConsumableName, DefinitionRef, JobId, QueueName
@@ -43,18 +40,6 @@ class CatalogView(Protocol):
 
     @property
     def consumables(self) -> Mapping[ConsumableName, ConsumableResource]: ...
-
-
-def network_on(catalog: CatalogView, environment: str) -> Network | None:
-    """The network settings of a compute environment; None without any, or if the environment no longer exists."""
-    found = catalog.environments.get(EnvironmentName(environment))
-    return None if found is None else network_of(found.tags)
-
-
-def oci_runtime_on(catalog: CatalogView, environment: str) -> str | None:
-    """The OCI runtime of a compute environment; None: the server's, also if the environment no longer exists."""
-    found = catalog.environments.get(EnvironmentName(environment))
-    return None if found is None else oci_runtime_of(found.tags)
 
 
 class NeedQuery(Struct, frozen=True, kw_only=True):

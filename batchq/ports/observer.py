@@ -1,6 +1,6 @@
 """The port to which the engine reports measurements. Metrics are made of them; the engine does not know Prometheus."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from batchq.ports.jobs import StatusChanged
 class Observer(Protocol):
     """Receives measurements. No method may raise an error, wait, or keep what it is given."""
 
-    def jobs_changed(self, changes: Sequence[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
+    def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
         """A unit of work was saved. `transitions`: its status changes in order. Restarts report nothing again."""
 
     def unit_of_work(self, *, messages: int, seconds: float) -> None:

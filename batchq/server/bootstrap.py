@@ -56,14 +56,13 @@ from batchq.services.jobs import JobService
 from batchq.services.submissions import SubmissionService
 from batchq.services.training import CheckpointService, MetricsService
 from batchq.settings import Runtime, Settings
-from batchq.store import log_files
 from batchq.store.checkpoint_files import CheckpointFiles, modified_at
 from batchq.store.lock import hold_instance
 from batchq.store.log_files import LogFiles
 from batchq.store.reserve import SIZE as RESERVE
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.clock import SystemClock, align
-from batchq.system.host import MIB, DiskGuard
+from batchq.system.host import MIB, DiskGuard, free_disk
 
 RESPONSE_TIMEOUT = 1.0  # seconds at shutdown for sending the responses of requests that were in progress
 
@@ -165,7 +164,7 @@ def check_secrets(settings: Settings) -> None:
 
 
 def make_disk_guard(settings: Settings) -> DiskGuard:
-    return DiskGuard(free=partial(log_files.free, settings.data), min_free=settings.min_free_mib * MIB)
+    return DiskGuard(free=partial(free_disk, settings.data), min_free=settings.min_free_mib * MIB)
 
 
 def make_checkpoints(settings: Settings, clock: Clock) -> CheckpointFiles:

@@ -135,13 +135,14 @@ class SubmissionService:
         self, request: JobRequest, definition: JobDefinition, queue: JobQueue, caller: Caller
     ) -> JobSpec:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
-        spec = build_spec(request, definition, owner=caller.owner, stop_grace=self._stop_grace)
+        owner = caller.owner
+        spec = build_spec(request, definition, owner=owner, stop_grace=self._stop_grace)
         await check_expressions(spec.metric_rules)
         container_policy.require_allowed_containers(spec.nodes, caller)
         # The jobs that the request repeats or copies, by the tag that names each.
         origins = {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
         first_jobs = await self._store.jobs(list(origins.values()), visibility=caller.visibility) if origins else {}
-        authors = authors_of(definition, origins, first_jobs, owner=caller.owner)
+        authors = authors_of(definition, origins, first_jobs, owner=owner)
         repeated = first_jobs.get(origins.get(RERUN_OF, JobId("")))
         group = spec.group if repeated is None else repeated.spec.group or spec.group
         spec = replace(spec, authors=authors, rerun_of=origins.get(RERUN_OF), group=group)
@@ -168,7 +169,7 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
     priority, propagate = request.scheduling_priority, request.propagate_tags
     propagate = definition.propagate_tags if propagate is None else propagate
     tags = merge_pairs(definition.tags, request.tags) if propagate else ()
-    return JobSpec(
+    spec = JobSpec(
         owner=owner,
         name=request.name,
         queue=request.queue,
@@ -187,10 +188,18 @@ def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, 
         invalid=invalid_overrides(work.overrides, len(tags)),
         client_document=request.client_document,
         stop_grace=request.stop_grace or stop_grace,
+    )
+    return _with_batchq_tags(spec, request) if request.tags or request.metric_rules else spec
+
+
+def _with_batchq_tags(spec: JobSpec, request: JobRequest) -> JobSpec:
+    """The specification with what the tags of batchq request."""
+    return replace(
+        spec,
         checkpoints=checkpoint_rules(request.tags),
         metric_rules=metric_rules_of(request),
         plan=training_plan(request.tags),
-        group=group_terms(request.tags, owner),
+        group=group_terms(request.tags, spec.owner),
         notify=notified_webhook(request.tags),
     )
 
@@ -207,7 +216,7 @@ def authors_of(
         if job_id not in first_jobs:
             raise Invalid(f"Job {job_id} of the tag {tag} not found.")
         authors += [first_jobs[job_id].spec.owner, *first_jobs[job_id].spec.authors]
-    return tuple(author for author in dict.fromkeys(authors) if author != owner)
+    return tuple([author for author in dict.fromkeys(authors) if author != owner])
 
 
 def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:

@@ -47,8 +47,7 @@ from batchq.errors import Invalid, StoreFailed
 from batchq.ports.checkpoints import Checkpoint, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
 from batchq.store.checkpoint_removal import OPEN_DIRECTORY, deleted_directory, empty_deleted, remove_entry
-from batchq.store.log_files import free
-from batchq.system.host import NetworkDiskGuard
+from batchq.system.host import NetworkDiskGuard, free_disk
 from batchq.system.turns import UserTurns, works_for_server
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
@@ -153,7 +152,7 @@ class CheckpointFiles:
     def disk_guard(self, *, min_free: int) -> NetworkDiskGuard:
         """Rejects jobs with checkpoints while less than `min_free` bytes of the disk are free."""
         return NetworkDiskGuard(
-            free=lambda: free(next(path for path in (self._root, *self._root.parents) if path.is_dir())),
+            free=lambda: free_disk(next(path for path in (self._root, *self._root.parents) if path.is_dir())),
             min_free=min_free,
             directory="checkpoint directory",
             rejected="jobs with checkpoints are rejected",

@@ -8,11 +8,11 @@ of the readers, so that many reads of one user delay a read of another one by tw
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aiosqlite
 
@@ -131,7 +131,7 @@ class Database:
         """Note the URL where the server listens, for the error of another server that finds the data locked."""
         self._lock.write(self.instance, url=url)
 
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> Coroutine[Any, Any, T]:
         """Run `work` in a durable transaction. If the caller is cancelled meanwhile, the outcome is unknown.
 
         On a full disk, pieces of the reserve are released and the transaction is repeated, so `work` may be called
@@ -139,7 +139,7 @@ class Database:
         """
         self._check_file()
         transaction = partial(run_transaction, Begin.WRITING, work)
-        return await _run(self._writer, partial(self._reserve.retry_when_full, transaction))
+        return _run(self._writer, partial(self._reserve.retry_when_full, transaction))
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a short read in a transaction: it sees one snapshot and never waits for a write."""

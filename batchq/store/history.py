@@ -32,10 +32,9 @@ def insert_entries(
         if not entries:
             return None
     first = feed_ends(connection).last + 1
-    new: list[Row] = [
-        {"number": number, "sequence": sequences[entry.job_id], "value": rows.moment_value(entry)}
-        for number, entry in enumerate(entries, first)
-    ]
+    new: list[Row] = []
+    for number, entry in enumerate(entries, first):
+        new.append({"number": number, "sequence": sequences[entry.job_id], "value": rows.moment_value(entry)})
     execute_each(connection, SQL["insert"], new)
     return first
 

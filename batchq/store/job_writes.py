@@ -31,11 +31,10 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     A unit of work changes few tables: only their writers are called. Targets of new bulk stops are selected last, so
     that the filter sees all changes.
     """
-    ends = {
-        entry.job_id: microseconds(entry.at)
-        for entry in changes.history
-        if entry.status in FINISHED and entry.is_status
-    }
+    ends: dict[JobId, int] = {}
+    for entry in changes.history:
+        if entry.status in FINISHED and entry.is_status:
+            ends[entry.job_id] = microseconds(entry.at)
     if changes.inserted:
         _insert(connection, changes.inserted)
     if changes.updated:

@@ -35,15 +35,6 @@ def sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def free(folder: Path) -> int:
-    """The free bytes of the folder's file system for users other than root. Raises StoreFailed."""
-    try:
-        disk = os.statvfs(folder)
-    except OSError as why:
-        raise StoreFailed(f"the free space of {folder} is unknown: {why}") from why
-    return disk.f_bavail * disk.f_frsize
-
-
 P = ParamSpec("P")
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from batchq.store.log_files import free
+from batchq.system.host import free_disk
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Reserve:
         if missing <= 0:
             return
         try:
-            if free(self._folder) >= missing + self._min_free:
+            if free_disk(self._folder) >= missing + self._min_free:
                 self._allocate()
                 log.info("disk space reserved for job ends: %d MiB", self._size // PIECE_BYTES)
         except OSError as why:
@@ -59,7 +59,7 @@ class Reserve:
 
     def release_for_open(self) -> None:
         """Release as much as opening a database needs, if the disk has no room for it."""
-        while self._remaining() and free(self._folder) < OPEN_BYTES and self._release():
+        while self._remaining() and free_disk(self._folder) < OPEN_BYTES and self._release():
             pass
 
     def retry_when_full(self, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
@@ -77,7 +77,9 @@ class Reserve:
     def _is_full(self, why: sqlite3.OperationalError) -> bool:
         """SQLite reports a full disk as SQLITE_FULL, or as SQLITE_IOERR where it maps a file into memory."""
         primary = getattr(why, "sqlite_errorcode", 0) & 0xFF
-        return primary == sqlite3.SQLITE_FULL or (primary == sqlite3.SQLITE_IOERR and free(self._folder) < PIECE_BYTES)
+        if primary == sqlite3.SQLITE_IOERR:
+            return free_disk(self._folder) < PIECE_BYTES
+        return primary == sqlite3.SQLITE_FULL
 
     def _release(self) -> bool:
         """Release one piece. Returns False if nothing is left, or the file cannot be changed."""

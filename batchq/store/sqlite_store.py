@@ -70,8 +70,8 @@ def _method(function: Transaction[P, T], runs: Callable[[Database], RunsTransact
 def _write(function: Transaction[P, T]) -> Method[P, T]:
     """A durable write. It decodes no jobs, so it finds none to be quarantined."""
 
-    async def method(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._database.write(lambda connection: function(connection, *args, **kwargs))
+    def method(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return self._database.write(lambda connection: function(connection, *args, **kwargs))
 
     return method
 

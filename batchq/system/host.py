@@ -90,6 +90,15 @@ def host_resources() -> Resources:
     return Resources(millicpus=1000 * len(os.sched_getaffinity(0)), memory_mib=pages * size // MIB)
 
 
+def free_disk(folder: Path) -> int:
+    """The free bytes of the folder's file system for users other than root. Raises StoreFailed."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError as why:
+        raise StoreFailed(f"the free space of {folder} is unknown: {why}") from why
+    return disk.f_bavail * disk.f_frsize
+
+
 class DiskGuard:
     """Rejects requests that store data while free space is low, so that running jobs can be saved."""
 

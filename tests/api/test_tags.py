@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from batchq.ports.catalog import network_on, oci_runtime_on
+from batchq.domain.catalog import network_of, oci_runtime_of
 from tests.api.conftest import ARN
 
 UNKNOWN_ID = "5d1f6c1e-0000-4000-8000-000000000000"
@@ -151,11 +151,11 @@ async def test_a_tag_selects_the_network_of_an_environment(server, default_queue
 
     await boto.tag_resource(resourceArn=ARN + "job-queue/default", tags={"batchq:network": "without a meaning"})
     await boto.tag_resource(resourceArn=arn, tags={"batchq:network": network})
-    network_of_tag = network_on(server.catalog, "local")
+    network_of_tag = network_of(server.catalog.environments["local"].tags)
     await boto.untag_resource(resourceArn=arn, tagKeys=["batchq:network"])
 
     assert network_of_tag == network
-    assert network_on(server.catalog, "local") is None
+    assert network_of(server.catalog.environments["local"].tags) is None
 
 
 async def test_an_unknown_network_is_refused(server, default_queue, refused):
@@ -165,7 +165,7 @@ async def test_an_unknown_network_is_refused(server, default_queue, refused):
     assert text in await refused(f"tags/{ARN}compute-environment/local", {"tags": {"batchq:network": "Host"}})
     assert text in await refused("CreateComputeEnvironment", environment)
 
-    assert network_on(server.catalog, "it") is None
+    assert "it" not in server.catalog.environments
 
 
 async def test_a_tag_selects_the_container_runtime_of_an_environment(server, default_queue, boto, refused):
@@ -175,8 +175,8 @@ async def test_a_tag_selects_the_container_runtime_of_an_environment(server, def
     assert "the name of an OCI runtime" in await refused(
         f"tags/{ARN}compute-environment/local", {"tags": {"batchq:container-runtime": "a/b"}}
     )
-    of_tag = oci_runtime_on(server.catalog, "local")
+    of_tag = oci_runtime_of(server.catalog.environments["local"].tags)
     await boto.untag_resource(resourceArn=arn, tagKeys=["batchq:container-runtime"])
 
     assert of_tag == "crun"
-    assert oci_runtime_on(server.catalog, "local") is None
+    assert oci_runtime_of(server.catalog.environments["local"].tags) is None

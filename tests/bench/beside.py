@@ -44,7 +44,9 @@ async def shaped(_parts, _call, body: SubmitJob):
 
 
 async def validated(parts, call, body: SubmitJob):
-    requested = submit_job.to_job_request(body, arns=call.arns, limits=parts.limits, key=call.key)
+    requested = submit_job.to_job_request(
+        body, arns=call.arns, limits=parts.limits, key=submit_job.submission_key(call)
+    )
     merge(requested, DEFINITION, requested.parameters)
     return ANSWER
 

@@ -81,7 +81,7 @@ EVENTS = {
     on.ResumeRequested: on.ResumeRequested(),
     on.ForceFailed: force_fail(),
 }
-ATTEMPT_EVENTS = set(get_args(on.AttemptEvent))
+ATTEMPT_EVENTS = {*on.ContainerEvent.__subclasses__(), *on.AttemptEvent.__subclasses__()} - {on.ContainerEvent}
 
 QUEUED = [Status.SUBMITTED, Status.PENDING, Status.RUNNABLE]
 HOLDS = [on.HoldRequested, on.ReleaseRequested, on.PauseRequested, on.ResumeRequested]

@@ -26,7 +26,7 @@ from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StartRefused
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import task_job
-from tests.engine.harness import HOST
+from tests.engine.harness import HOST, catalog_of
 from tests.support.builders import NO_ACCOUNTS, task, task_container
 from tests.support.clock import VirtualClock
 from tests.support.inline import InlineStore, temporary_checkpoints
@@ -53,8 +53,7 @@ class ExecutorHarness:
         self.log_refused, self.logs_read = None, 0
         self.executor = Executor(
             runtime=self.engine,
-            network_on=lambda _: None,
-            oci_runtime_on=lambda _: None,
+            catalog=catalog_of(),
             accounts=NO_ACCOUNTS,
             checkpoints=Checkpoints(
                 store=InlineStore(),

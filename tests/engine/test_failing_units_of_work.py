@@ -193,7 +193,7 @@ async def memory_equals_the_store(harness):
     assert known_shares(loop) == {key: use for key, use in (await store.shares()).items() if counts(use, loop)}
     assert loop._bulk_stops.in_progress == {stop.number: stop for stop in await store.bulk_stops()}
     assert loop.scheduler.queued_jobs.queued == +Counter(await store.queued())
-    assert loop.scheduler._share_usage.used_up == await store.used_up()
+    assert loop.scheduler.share_usage.used_up == await store.used_up()
     marks = loop.scheduler._blocked_jobs.marks.values()
     heads = await store.jobs([mark.job_id for mark in marks])
     assert [(heads[mark.job_id].status_reason, heads[mark.job_id].blocked_at) for mark in marks] == [
@@ -202,7 +202,7 @@ async def memory_equals_the_store(harness):
 
 
 def known_shares(loop):
-    return {key: use for key, use in loop.scheduler._share_usage.shares.items() if counts(use, loop)}
+    return {key: use for key, use in loop.scheduler.share_usage.shares.items() if counts(use, loop)}
 
 
 def counts(use, loop):

@@ -131,7 +131,7 @@ async def test_a_queue_without_a_policy_has_no_share_usage():
 
 
 async def known_shares(harness):
-    return set(harness.loop.scheduler._share_usage.shares)
+    return set(harness.loop.scheduler.share_usage.shares)
 
 
 async def used_by_red(catalog):

@@ -21,7 +21,7 @@ async def test_the_order_is_kept_across_pages():
 
     unit = await after_placement(store, catalog_of(environments=[environment(max_millicpus=many - 5)]))
 
-    assert [change.after.id for change in unit.job_changes() if change.after.status is Status.STARTING] == [
+    assert [change.after.id for change in unit.job_changes if change.after.status is Status.STARTING] == [
         job.id for job in jobs[: many - 5]
     ]
     assert environments_of(unit, *jobs[many - 5 :]) == [None] * 5

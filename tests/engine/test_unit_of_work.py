@@ -86,7 +86,7 @@ def test_job_changes_have_the_jobs_after_the_unit_of_work():
     unit.step(new.id, on.DependenciesMet())
     unit.step(again.id, exited(1))
 
-    assert [(change.after.id, change.after.status) for change in unit.job_changes()] == [
+    assert [(change.after.id, change.after.status) for change in unit.job_changes] == [
         (new.id, Status.RUNNABLE),
         (again.id, Status.RUNNABLE),
     ]

@@ -35,7 +35,7 @@ def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
     unit.step(job.id, started())
 
     assert changes(unit).empty
-    assert (unit.committed(None).jobs, unit.committed(None).transitions) == ((), [])
+    assert (unit.committed(None).jobs, unit.committed(None).transitions) == ([], [])
 
 
 def test_a_changed_job_is_saved_over_the_version_that_was_read():

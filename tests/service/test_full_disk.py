@@ -4,8 +4,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.errors import StoreFailed
-from batchq.store.log_files import free
-from batchq.system.host import DiskGuard
+from batchq.system.host import DiskGuard, free_disk
 from tests.service.waiting import container
 from tests.support.service import serving_forked
 
@@ -31,11 +30,11 @@ def test_with_enough_space_the_disk_is_healthy(shared):
 
 
 def test_the_free_space_is_that_of_the_disk(tmp_path):
-    assert free(tmp_path) > 0
+    assert free_disk(tmp_path) > 0
 
 
 def test_a_disk_without_an_answer_is_a_failing_store(tmp_path):
-    disk_guard = DiskGuard(free=lambda: free(tmp_path / "gone"), min_free=1)
+    disk_guard = DiskGuard(free=lambda: free_disk(tmp_path / "gone"), min_free=1)
 
     with pytest.raises(StoreFailed, match=r"free space of .* is unknown"):
         disk_guard.check()

@@ -90,7 +90,7 @@ def exec_refusal(work: Nodes, policy: ContainerPolicy, account: AccountName, *, 
     """
     if not policy.exec_allowed:
         return f"Commands in running containers are not allowed to account {account}."
-    specs = tuple(containers_of(work))
+    specs = containers_of(work)
     if not is_own and not policy.permits_root and any(spec.user is None for spec in specs):
         return f"Commands as the user of an image, who may be root, are not allowed to account {account}."
     refusals = (why for spec in specs for why in _beyond(spec, policy))
@@ -198,9 +198,9 @@ def _too_large(work: Nodes, allowance: ContainerPolicy) -> Iterator[str]:
         yield f"{memory} are more than the {allowance.memory_mib} that are allowed"
 
 
-def containers_of(work: Nodes) -> Iterator[ContainerSpec]:
+def containers_of(work: Nodes) -> list[ContainerSpec]:
     """The containers of a job, one for each kind of node."""
-    return (container.spec for part in work.ranges for container in part.task.containers)
+    return [container.spec for part in work.ranges for container in part.task.containers]
 
 
 def _swap(work: Nodes) -> int:

@@ -255,8 +255,9 @@ def with_hopeless_ended(job: Job, hopeless: Collection[str], now: datetime) -> J
 
 def with_started(job: Job, ready: Collection[str], now: datetime) -> Job:
     """Start the waiting containers with these keys."""
+    attempt = attempt_of(job)
     containers = [
         replace(container, state=STARTING, start_requested_at=now) if container.key in ready else container
-        for container in attempt_of(job).containers
+        for container in attempt.containers
     ]
-    return with_containers(job, tuple(containers))
+    return replace(job, attempt=replace(attempt, containers=tuple(containers)))

@@ -140,12 +140,14 @@ def _effects_of_change(
 ) -> tuple[do.Effect, ...]:
     """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
     effects: list[do.Effect] = []
+    has_ended = False
     for old, new in zip(before, after, strict=True):
+        has_ended = has_ended or new.state is ENDED
         if new is not old and (new.state is not old.state or new.stop_ordered):
             effect = _effect(replace(tag, container_key=new.key), old, new)
             if effect is not None:
                 effects.append(effect)
-    if keys := removable(after):
+    if has_ended and (keys := removable(after)):
         gone = removable(before)
         effects += [do.CleanUpContainer(tag=replace(tag, container_key=key)) for key in keys if key not in gone]
     return tuple(effects)

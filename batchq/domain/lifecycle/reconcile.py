@@ -159,9 +159,16 @@ def tags_to_keep(job: Job) -> tuple[Tag, ...]:
 
 def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
     """The containers that started to run between two versions of a job, including those that have ended since."""
+    if before.attempt is None:
+        return ()
     attempt = after.latest_attempt
-    if before.attempt is None or attempt is None or attempt.number != before.attempt.number:
+    if attempt is None or attempt.number != before.attempt.number:
         return ()
     pairs = zip(before.attempt.containers, attempt.containers, strict=True)
-    begun = [new for old, new in pairs if old.started_at is None and new.started_at is not None]
-    return tuple([replace(before.tag, container_key=new.key) for new in begun]) if begun else ()
+    return tuple(
+        [
+            replace(before.tag, container_key=new.key)
+            for old, new in pairs
+            if old.started_at is None and new.started_at is not None
+        ]
+    )

@@ -51,10 +51,10 @@ def step(job: Job, event: on.Event, now: datetime) -> Outcome:
     """
     if job.array_state is not None and job.status is Status.PENDING:
         return arrays.step_array(job, event, now)
-    if on.is_attempt_event(event):
+    if isinstance(event, on.AttemptEvent):
         if job.attempt is None or job.attempt.number != event.attempt:
             return (stopping.see_late_checkpoint(job, event, now) if isinstance(event, on.CheckpointSeen) else job), ()
-        if on.is_container_event(event):
+        if isinstance(event, on.ContainerEvent):
             changed = containers.change_container(job, event, now)
             return (changed, ()) if type(event) in containers.RECORDED else containers.follow(job, changed, now)
     rule = TRANSITIONS[job.status].get(type(event))

@@ -144,7 +144,7 @@ def candidate_of_job(job: Job) -> Candidate:
     return Candidate(
         job_id=job.id,
         sequence=job.sequence,
-        resources=job.spec.resources,
+        resources=job.spec.nodes.resources,
         nodes=job.spec.nodes.runs if job.spec.nodes.count > 1 else (),
         engines=job.spec.engines,
         requirements=job.spec.needs,
@@ -178,6 +178,8 @@ class FreeCapacity:
         planned: Mapping[JobId, Sequence[MachineName]] | None = None,
     ) -> None:
         self._cluster = cluster
+        #: The limits of accounts that the pass applies.
+        self.quotas = cluster.quotas
         self._usage = usage
         self._now = now
         self._promised = promised or {}
@@ -192,14 +194,9 @@ class FreeCapacity:
         self.plans = self._machines.plans
         self._count(usage.needed)
         self._add_ending(self._returning(usage.sums), until=None)
-        for account, millicpus in usage.accounts.items():
-            self._add_ending({vcpus_of(name): millicpus for name in cluster.quotas.on_millicpus(account)}, until=None)
+        for account, millicpus in usage.accounts.items() if self.quotas.millicpus else ():
+            self._add_ending({vcpus_of(name): millicpus for name in self.quotas.on_millicpus(account)}, until=None)
         self._free |= self._machines.sums()
-
-    @property
-    def quotas(self) -> Quotas:
-        """The limits of accounts that the pass applies."""
-        return self._cluster.quotas
 
     def place_or_reserve(self, job: Candidate, names: Sequence[EnvironmentName]) -> Fits | Insufficient | Unschedulable:
         """Place the job on the first of these environments that has room; if none has, reserve what the job needs."""
@@ -214,7 +211,7 @@ class FreeCapacity:
         """As `place_or_reserve`, without a reservation: for a job behind a waiting head, which it must not delay."""
         until = latest_end_if_placed(job.timeout, self._now)
         before = self._reservations.before(until)
-        quotas = self._cluster.quotas.on_millicpus(job.account)
+        quotas = self.quotas.on_millicpus(job.account)
         shape = (job.resources, job.nodes, job.engines, job.requirements, tuple(names), quotas, before)
         known = self._refused.get(shape)
         if known is not None:
@@ -223,12 +220,13 @@ class FreeCapacity:
         if not demands:
             return self._why_never(job, names)
         unreserved, kept = self._unreserved(before), self._machines.reserved(self._reservations, before)
+        runs = job.runs
         for name, amounts in demands.items():
             if fits(amounts, unreserved):
-                machines = self._machines.find(job.job_id, job.runs, name, kept)
+                machines = self._machines.find(job.job_id, runs, name, kept)
                 if machines is not None:
-                    self._take(amounts, until, self._machines.take(job.runs, machines))
-                    return Fits(environment=name, machines=self._machines.names(machines))
+                    self._take(amounts, until, self._machines.take(runs, machines))
+                    return Fits(environment=name, machines=self._cluster.machines.names(machines))
         lacking = self._machines.lacking(*next(iter(demands.items())), unreserved)
         reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
         self._refused[shape] = reason
@@ -240,7 +238,7 @@ class FreeCapacity:
         Also None for a job that could not start anyway, because it requests more than a limit or an environment has, or
         because all its environments are disabled.
         """
-        binding = self._cluster.quotas.on_millicpus(job.account)
+        binding = self.quotas.on_millicpus(job.account)
         if not binding or not self._demands(job, names):
             return None
         unreserved = self._unreserved(self._reservations.before(latest_end_if_placed(job.timeout, self._now)))
@@ -270,19 +268,17 @@ class FreeCapacity:
         """The job's demand on each enabled environment that could hold it if nothing else ran."""
         if job.requirements:
             self._count(need.resource for need in job.requirements)
-        demands = {name: self._demand(job, name) for name in self._cluster.feasible(names, job.engines)}
-        return {
-            name: amounts
-            for name, amounts in demands.items()
-            if fits(amounts, self._total) and self._cluster.machines.could_hold(job.runs, name)
-        }
+        demands: dict[EnvironmentName, Amounts] = {}
+        for name in self._cluster.feasible(names, job.engines):
+            amounts = self._demand(job, name)
+            if fits(amounts, self._total) and self._cluster.machines.could_hold(job.runs, name):
+                demands[name] = amounts
+        return demands
 
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         amounts = demand(job.resources, job.requirements, environment)
-        if self._cluster.quotas.millicpus and job.resources.millicpus > 0:
-            amounts |= {
-                vcpus_of(name): job.resources.millicpus for name in self._cluster.quotas.on_millicpus(job.account)
-            }
+        if self.quotas.millicpus and job.resources.millicpus > 0:
+            amounts |= {vcpus_of(name): job.resources.millicpus for name in self.quotas.on_millicpus(job.account)}
         return amounts
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:
@@ -318,7 +314,7 @@ class FreeCapacity:
         environments = self._cluster.environments
         parts = [self._machines.beside(environments[name], amounts) for name, amounts in demands.items()]
         amounts = {dimension: amount for part in parts for dimension, amount in part.items()}
-        limits = {vcpus_of(name) for name in self._cluster.quotas.on_millicpus(job.account)}
+        limits = {vcpus_of(name) for name in self.quotas.on_millicpus(job.account)}
         reserved = {dimension: amounts.pop(dimension) for dimension in (limits | self._consumed) & amounts.keys()}
         self._refused.clear()  # its keys contain a number of reservations, which now stands for others
         self._reservations.add(Reservation(amounts=amounts, starts=promise, reserved=reserved, rooms=rooms))
@@ -331,7 +327,7 @@ class FreeCapacity:
         for need in job.requirements:
             if need.resource not in self._cluster.stocks:
                 return Unschedulable(reason=status_reasons.no_such_resource(need.resource))
-        for account in self._cluster.quotas.on_millicpus(job.account):
+        for account in self.quotas.on_millicpus(job.account):
             if job.resources.millicpus > (most := self._total[vcpus_of(account)]):
                 return Unschedulable(reason=status_reasons.beyond_limit(account, job.resources.millicpus, most))
         most = max(self._cluster.environments[name].max_millicpus for name in enabled)
@@ -392,4 +388,6 @@ class FreeCapacity:
         return endings
 
     def _returning(self, amounts: Amounts) -> Amounts:
+        if not self._consumed:
+            return amounts
         return {dimension: amount for dimension, amount in amounts.items() if dimension not in self._consumed}

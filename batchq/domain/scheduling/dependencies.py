@@ -37,6 +37,8 @@ def evaluate_dependencies(job: Job, known: Mapping[JobId, Job]) -> DependencyEve
     """
     if job.spec.invalid is not None:
         return on.FoundInvalid(reason=job.spec.invalid)
+    if not job.spec.depends_on and job.child is None:
+        return on.DependenciesMet()
     standing = [(dependency, _status_of_dependency(job, dependency, known)) for dependency in job.spec.depends_on]
     failed = next((_depended_on(job, dependency) for dependency, status in standing if status is Status.FAILED), None)
     if failed is not None:
@@ -88,6 +90,8 @@ def waits(job: Job) -> bool:
 
 def dependencies_to_read(job: Job) -> tuple[JobId, ...]:
     """The ids of all jobs that `evaluate_dependencies` needs: `waits_for`, and for SEQUENTIAL the child before it."""
+    if not job.spec.depends_on and job.child is None:
+        return ()
     before = _predecessor(job)
     return waits_for(job) if before is None else (*waits_for(job), before)
 

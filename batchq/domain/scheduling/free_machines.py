@@ -111,10 +111,6 @@ class FreeMachines:
             self._rooms.add(index, minus(NOTHING, room))
         return taken
 
-    def names(self, machines: Iterable[int]) -> tuple[MachineName, ...]:
-        """The names of machines."""
-        return self._machines.names(machines)
-
     def is_full(self, environments: Iterable[EnvironmentName], kept: Kept = NO_RESERVATIONS) -> bool:
         """Whether not even the smallest job fits on a machine of these environments beside what is reserved."""
         return self._rooms is not None and not self._rooms.has_room(environments, kept)

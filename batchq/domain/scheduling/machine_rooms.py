@@ -132,7 +132,7 @@ class MachineSet:
     def could_hold(self, runs: Sequence[NodeRun], environment: EnvironmentName) -> bool:
         """Whether the machines, if they were all open and nothing else ran, could hold these nodes."""
         if self.is_one:
-            return bool(self.pools(environment))
+            return bool(self._pools.get(environment))
         if environment in self._of_unknown_size:
             return True
         if self._idle is None:

@@ -140,10 +140,11 @@ class Held(Struct, frozen=True, kw_only=True):
 
     def _count(self, job: Job, sign: int) -> None:
         assert job.attempt is not None, f"{job.id} is active and has no attempt"
-        held = demand(job.spec.resources, job.spec.needs, EnvironmentName(job.attempt.environment))
+        resources = job.spec.nodes.resources
+        held = demand(resources, job.spec.needs, EnvironmentName(job.attempt.environment))
         for dimension, amount in held.items():
             _count(self.sums, dimension, sign * amount)
-        _count(self.accounts, job.spec.owner.account, sign * job.spec.resources.millicpus)
+        _count(self.accounts, job.spec.owner.account, sign * resources.millicpus)
         for need in job.spec.needs:
             _count(self.needed, need.resource, sign)
 
@@ -213,16 +214,21 @@ class Usage:
 
     def after(self, jobs: Iterable[Job]) -> UsageSnapshot:
         """The usage with these jobs in place of the saved ones. This object does not change."""
-        changed = {job.id: job for job in jobs if self._concerns(job)}
         held = self._held.copy()
-        moved = [held.move(self._jobs.get(job.id), job) for job in changed.values()]
+        changed: dict[JobId, Job] = {}
+        rooms: list[Mapping[MachineName, Room]] = []
+        for job in jobs:
+            if self._concerns(job):
+                changed[job.id] = job
+                if taken := held.move(self._jobs.get(job.id), job):
+                    rooms.append(taken)
         return UsageSnapshot(
             sums=held.sums,
             accounts=held.accounts,
             needed=held.needed,
             base=self,
             changed=changed,
-            rooms=[taken for taken in moved if taken],
+            rooms=rooms,
         )
 
     def free_rooms(self, machines: MachineSet) -> FreeRooms:
@@ -267,7 +273,7 @@ def held_rooms(job: Job) -> Sequence[tuple[MachineName, Room]]:
 
 
 def _is_timed(job: Job) -> bool:
-    return job.stop is not None or job.spec.timeout is not None
+    return job.spec.timeout is not None or (bool(job.stop_orders) and job.stop is not None)
 
 
 def _take(free: FreeRooms, rooms: Mapping[MachineName, Room]) -> None:

@@ -10,12 +10,13 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from msgspec import Struct, field
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
-from batchq.domain.catalog import Network
+from batchq.domain.catalog import EnvironmentName, network_of, oci_runtime_of
 from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
@@ -32,6 +33,7 @@ from batchq.engine.containers.translation import events_of_inspection, is_first,
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown, RuntimeUnreachable, Unavailable
+from batchq.ports.catalog import CatalogView
 from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerCalls, ContainerState, DeathReport, Inspection
 
@@ -78,8 +80,7 @@ class Executor:
         self,
         *,
         runtime: ContainerCalls,
-        network_on: Callable[[str], Network | None],
-        oci_runtime_on: Callable[[str], str | None],
+        catalog: CatalogView,
         accounts: AccountPolicies,
         checkpoints: Checkpoints,
         breaker_of: Callable[[MachineName | None], StartBreaker],
@@ -91,10 +92,7 @@ class Executor:
         post: Callable[[JobEvent | TimerFired], None],
     ) -> None:
         self._runtime = runtime
-        #: The network settings of a compute environment, by name; None: default.
-        self._network_on = network_on
-        #: The OCI runtime of a compute environment, by name; None: default.
-        self._oci_runtime_on = oci_runtime_on
+        self._catalog = catalog
         self._accounts = accounts
         self._checkpoints = checkpoints
         #: The breaker of the container engine of a machine.
@@ -209,8 +207,9 @@ class Executor:
     def _prepare_start(self, tag: Tag, job: Job | None) -> Start:
         """Create the Start before its turn comes, so that it can be abandoned while it waits."""
         assert job is not None, f"the start of {tag} has no job"
-        environment = attempt_of(job).environment
-        launch = launch_spec(job, tag, self._network_on(environment), oci_runtime=self._oci_runtime_on(environment))
+        environment = self._catalog.environments.get(EnvironmentName(attempt_of(job).environment))
+        tags = () if environment is None else environment.tags  # it may have been deleted meanwhile
+        launch = launch_spec(job, tag, network_of(tags), oci_runtime=oci_runtime_of(tags))
         return Start(
             job=job,
             tag=tag,
@@ -222,8 +221,8 @@ class Executor:
             clock=self._clock,
             tasks=self._tasks,
             is_first=lambda: is_first(self._saved_job(tag.job_id) or job, tag),
-            save=lambda made: self._save(tag, made),
-            discard=lambda: self._discard(tag, job),
+            save=partial(self._save, tag),
+            discard=partial(self._discard, tag, job),
         )
 
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:

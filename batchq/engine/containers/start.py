@@ -237,11 +237,15 @@ class Start:
         Raises Unavailable.
         """
         policy = self._accounts.container_policy(self._spec.owner)
-        authors = self._accounts.author_policies(self._spec.authors)
-        allowances = (*(() if policy is None else (policy,)), *(policy for _, policy in authors))
-        self._launch = replace(self._launch, allowances=allowances)
+        authors = self._accounts.author_policies(self._spec.authors) if self._spec.authors else ()
+        allowances = (
+            [policy for _, policy in authors] if policy is None else [policy, *(policy for _, policy in authors)]
+        )
+        self._launch = replace(self._launch, allowances=tuple(allowances))
         nodes = self._spec.nodes
-        why = container_refusal(nodes, policy, self._spec.owner.account) or author_refusal(nodes, authors)
+        why = container_refusal(nodes, policy, self._spec.owner.account)
+        if why is None and authors:
+            why = author_refusal(nodes, authors)
         return None if why is None else StartRefused(f"CannotCreateContainerError: {why}", forbidden=True)
 
     async def _save_created(self, container: Created) -> None:

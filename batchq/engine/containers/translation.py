@@ -8,7 +8,7 @@ from batchq.domain.catalog import Network
 from batchq.domain.container import numbered
 from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import Tag, node_id
-from batchq.domain.job import Job
+from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle.container_rules import container_with_key, is_last_to_start
 from batchq.domain.lifecycle.status import attempt_of
 from batchq.domain.task import DefinitionForm
@@ -21,32 +21,30 @@ NEVER_RAN = "Container state lost"
 
 def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runtime: str | None = None) -> LaunchSpec:
     """How to create a container of the current attempt. `network` and `oci_runtime` are those of its environment."""
-    task = job.spec.nodes.task(tag.node)
+    attempt, node, name = attempt_of(job), tag.node, tag.container
+    task = job.spec.nodes.task(node)
     container = container_with_key(job, tag.container_key)
     return LaunchSpec(
         tag=tag,
-        spec=numbered(task.container(tag.container).spec, tag.node),
-        environment=tuple(_environment(job, tag).items()),
+        spec=numbered(task.container(name).spec, node),
+        environment=tuple(_environment(job, attempt, node).items()),
         container_id=container.container_id,
         job_name=job.spec.name,
         machine=container.machine,
-        placed_on=attempt_of(job).environment,
+        placed_on=attempt.environment,
         network=network,
         oci_runtime=oci_runtime,
         share_ipc=task.share_ipc,
         share_pids=task.share_pids,
         beside=tuple(
-            replace(container, spec=numbered(container.spec, tag.node))
-            for container in task.containers
-            if container.name != tag.container
+            [replace(other, spec=numbered(other.spec, node)) for other in task.containers if other.name != name]
         ),
         nodes=job.spec.nodes.count,
-        is_main_node=tag.node == job.spec.nodes.main,
+        is_main_node=node == job.spec.nodes.main,
     )
 
 
-def _environment(job: Job, tag: Tag) -> dict[str, str]:
-    attempt = attempt_of(job)
+def _environment(job: Job, attempt: Attempt, node: int) -> dict[str, str]:
     common = {
         "AWS_BATCH_JOB_ID": job.id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
@@ -54,7 +52,7 @@ def _environment(job: Job, tag: Tag) -> dict[str, str]:
         "AWS_BATCH_CE_NAME": attempt.environment,
         "AWS_EXECUTION_ENV": "AWS_ECS_EC2",
     }
-    return common | _child_variables(job) | _node_variables(job, tag)
+    return common | _child_variables(job) | _node_variables(job, attempt, node)
 
 
 def _child_variables(job: Job) -> dict[str, str]:
@@ -63,33 +61,22 @@ def _child_variables(job: Job) -> dict[str, str]:
     return {"AWS_BATCH_JOB_ARRAY_INDEX": str(job.child.index), "AWS_BATCH_JOB_ARRAY_SIZE": str(job.spec.array_size)}
 
 
-def _node_variables(job: Job, tag: Tag) -> dict[str, str]:
+def _node_variables(job: Job, attempt: Attempt, node: int) -> dict[str, str]:
     """AWS: each node has its own job id, and all nodes but the main node get the main node's address."""
     nodes = job.spec.nodes
     if nodes.form is not DefinitionForm.NODES:
         return {}
     variables = {
-        "AWS_BATCH_JOB_ID": node_id(job.id, tag.node),
+        "AWS_BATCH_JOB_ID": node_id(job.id, node),
         "AWS_BATCH_JOB_MAIN_NODE_INDEX": str(nodes.main),
-        "AWS_BATCH_JOB_NODE_INDEX": str(tag.node),
+        "AWS_BATCH_JOB_NODE_INDEX": str(node),
         "AWS_BATCH_JOB_NUM_NODES": str(nodes.count),
     }
-    address = _main_address(job)
-    if tag.node == nodes.main or address is None:
-        return variables
-    return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
-
-
-def _main_address(job: Job) -> str | None:
-    main = job.spec.nodes.main
-    return next(
-        (
-            container.address
-            for container in attempt_of(job).containers
-            if container.node == main and container.address is not None
-        ),
-        None,
-    )
+    if node != nodes.main:
+        for container in attempt.containers:
+            if container.node == nodes.main and container.address is not None:
+                return variables | {"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": container.address}
+    return variables
 
 
 def is_first(job: Job, tag: Tag) -> bool:

@@ -48,14 +48,11 @@ class BlockedJobs:
     def __init__(self) -> None:
         #: As last saved.
         self.marks: Mapping[QueueSlot, BlockedJob] = {}
-        self._staged: Mapping[QueueSlot, BlockedJob] = {}
-
-    def begin(self) -> None:
-        """Begin a unit of work: without a call of `mark`, the marks stay as last saved."""
-        self._staged = self.marks
+        #: As the present unit of work leaves them: without a call of `mark`, as last saved.
+        self.staged: Mapping[QueueSlot, BlockedJob] = {}
 
     def on_committed(self, committed: Committed) -> None:
-        self.marks = valid_marks(self._staged, committed.unit) if self._staged else self._staged
+        self.marks = valid_marks(self.staged, committed.unit) if self.staged else self.staged
 
     async def mark(
         self,
@@ -85,8 +82,8 @@ class BlockedJobs:
             for slot, head in changed.items()
             if _is_runnable(unit.get(head.job_id))
         }
-        self._staged = {slot: self.marks[slot] for slot in heads if slot not in changed} | marked
-        return self._staged
+        self.staged = {slot: self.marks[slot] for slot in heads if slot not in changed} | marked
+        return self.staged
 
     def _is_written(self, slot: QueueSlot, head: Head, promise: datetime | None) -> bool:
         mark = self.marks.get(slot)

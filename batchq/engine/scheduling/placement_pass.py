@@ -145,7 +145,7 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         After the front of each queue, `searches` continue behind the heads.
         """
         heads = await self.place_all()
-        remaining = await self.search_all(searches)
+        remaining = await self.search_all(searches) if searches else NO_SEARCH
         await self.queue_cache.load_into(self.unit, [job_id for job_id, _ in self.decisions])
         decisions = [(job_id, event) for job_id, event in self.decisions if _is_runnable(self.unit, job_id)]
         for job_id, event in decisions:
@@ -168,15 +168,15 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
     @property
     def must_end(self) -> bool:
         """Whether the pass must end, also because a queue gave up: its unread jobs come before all remaining jobs."""
-        return self.is_full or self.waiting.gave_up
+        return len(self.decisions) >= MAX_DECISIONS or self.waiting.gave_up
 
     async def place_all(self) -> dict[QueueSlot, Head]:
         """Try the first jobs of each queue, by priority. Returns the heads. Changes no job before `run` does."""
         heads: dict[QueueSlot, Head] = {}
         closed = self.waiting.skip.closed(BudgetScope.QUEUE)
-        open_queues = (
+        open_queues = [
             queue for queue in self.catalog.queues.values() if not queue.drained and queue.name not in closed
-        )
+        ]
         by_priority = sorted(open_queues, key=lambda queue: (-queue.priority, queue.name))
         for _, queues in groupby(by_priority, key=attrgetter("priority")):
             if not self.must_end:
@@ -342,7 +342,7 @@ def _full_queues(heads: Mapping[QueueSlot, Head], capacity: FreeCapacity, catalo
 
     Without fair-share queues, and empty if any account has limits: there a later job may become a head.
     """
-    if capacity.quotas.limited:
+    if not heads or capacity.quotas.limited:
         return {}
     queues = ((catalog.queues.get(slot), head) for slot, head in heads.items() if isinstance(slot, str))
     in_order = ((queue, head) for queue, head in queues if queue is not None and queue.policy is None)

@@ -14,7 +14,6 @@ from batchq.domain.access.accounts import AccountName
 from batchq.domain.enums import FINISHED
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import is_parent
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.capacity import Candidate, candidate_of_job, is_queued_for_placement
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -156,7 +155,7 @@ class QueueCache:
     def on_committed(self, committed: Committed) -> None:
         for job in committed.jobs:
             self.invalidate(job.id)
-            if is_parent(job) and job.status not in FINISHED:
+            if job.array_state is not None and job.status not in FINISHED:
                 self._cache_array(job)
             front = self.fronts.get(job.spec.queue)
             if front is not None and front.apply(job):

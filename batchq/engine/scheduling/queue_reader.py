@@ -39,7 +39,7 @@ class Exclusions(Struct, frozen=True, kw_only=True):
 
     def closed(self, scope: BudgetScope) -> frozenset[str]:
         """The names of the accounts or queues whose budget is used up."""
-        return frozenset(budget.key.name for budget in self.exhausted if budget.key.scope is scope)
+        return frozenset([budget.key.name for budget in self.exhausted if budget.key.scope is scope])
 
     def has(self, candidate: Candidate) -> bool:
         return candidate.sequence in self.children or candidate.sequence in self.bulk_stop_targets
@@ -87,7 +87,7 @@ class WaitingJobs:
         self._touched: dict[QueueName, int] = {}
         #: The sequences of those jobs.
         self._sequences: list[int] = []
-        for before, after in unit.job_changes():
+        for before, after in unit.job_changes:
             if is_queued_for_placement(after):
                 self._changed[after.spec.queue][after.spec.share_identifier].append(candidate_of_job(after))
             if before is not None and is_queued_for_placement(before):
@@ -99,7 +99,7 @@ class WaitingJobs:
         changed = [candidate for each in self._changed[queue].values() for candidate in each]
 
         async def read(limit: int, after: int | None) -> tuple[Candidate, ...]:
-            if self._closed.everyone or queue in self._empty_queues:
+            if queue in self._empty_queues or self._closed.everyone:
                 return ()
             first = -1 if after is None else after
             page = await self._queues.runnable(queue, limit, first, excluding=self._closed.names)

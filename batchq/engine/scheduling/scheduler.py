@@ -27,12 +27,12 @@ from batchq.engine.scheduling.blocked import BlockedJobs, TimeLimits, read_promi
 from batchq.engine.scheduling.placement_pass import NOTHING_QUEUED, PassResult, new_pass, recheck_unschedulable
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Exclusions, Searches, WaitingJobs, next_searches
-from batchq.engine.scheduling.totals import NOTHING_CHANGED, QueuePositions, RecentStarts, ShareUsageTotals
+from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals
 from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import Changes, JobStore
+from batchq.ports.jobs import JobStore
 
 SNAPSHOT_JOBS, SNAPSHOT_SHARES = 100, 20  # in the snapshot of a queue
 
@@ -49,18 +49,12 @@ class PassMemo:
         #: Queues in which no job behind the head can start, with the `Job.sequence` of the head.
         self._full_queues: Mapping[QueueName, int] = {}
         #: The result of the pass in the present unit of work.
-        self._staged: PassResult | None = None
+        self.staged: PassResult | None = None
 
     def clear(self) -> None:
         """Drop the results: capacity or the catalog may have changed."""
         self.empty_queues = set()
         self._full_queues = {}
-
-    def begin(self) -> None:
-        self._staged = None
-
-    def stage(self, result: PassResult) -> None:
-        self._staged = result
 
     def nothing_queued(self, queues: Collection[QueueName], changes: Iterable[Change]) -> bool:
         """Whether no job waits in these queues, with the changes of the unit of work applied."""
@@ -74,9 +68,9 @@ class PassMemo:
         return any(sequence <= self._full_queues.get(queue, sequence) for queue, sequence in changed.items())
 
     def on_committed(self, committed: Committed) -> None:
-        if self._staged is not None:
-            self._full_queues = self._staged.full_queues
-            seen = self._staged.complete_queues.items()
+        if self.staged is not None:
+            self._full_queues = self.staged.full_queues
+            seen = self.staged.complete_queues.items()
             self.empty_queues |= {
                 queue for queue, line in seen if all(committed.unit.touched(candidate.job_id) for candidate in line)
             }
@@ -121,7 +115,7 @@ class Scheduler:
         self.queue_cache = QueueCache(store)
         self._accounts, self._catalog, self._clock = accounts, catalog, clock
         #: Usage of shares and of consumable resources.
-        self._share_usage = ShareUsageTotals(catalog)
+        self.share_usage = ShareUsageTotals(catalog)
         #: The machines, arranged for the environments of `_arranged_for`.
         self._machines: MachineSet | None = None
         self._arranged_for: tuple[Sequence[Machine], Mapping[EnvironmentName, ComputeEnvironment]] = (), {}
@@ -144,14 +138,14 @@ class Scheduler:
         self.time_limits = TimeLimits(
             store=store, catalog=catalog, heads=self._blocked_jobs, clock=clock, request_unit=request_unit
         )
-        queues = (self._share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
+        queues = (self.share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
         #: The staged states in the order in which they are updated: time limits read the blocked heads.
         self.staged: tuple[StagedState, ...] = (self, *queues, self._blocked_jobs, self.time_limits)
 
     async def load(self, active: Iterable[Job]) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
         self._resource_usage = Usage(active)
-        await self._share_usage.load(self._store, self._clock.now())
+        await self.share_usage.load(self._store, self._clock.now())
         await self.queued_jobs.load(self._store)
         self._blocked_jobs.marks = {}
         self._saved = replace(self._saved, searches=NO_SEARCH)
@@ -165,19 +159,20 @@ class Scheduler:
         `safe_mode`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
         """
         if catalog_changed:
-            self._share_usage.prune(unit.now)
+            self.share_usage.prune(unit.now)
             self.queue_cache.clear()
             self._pass_memo.clear()
             self.time_limits.reset_due()
-        self._pass_memo.begin()
-        self._blocked_jobs.begin()
+        self._pass_memo.staged = None
+        self._blocked_jobs.staged = self._blocked_jobs.marks
         self._staged = self._saved
         if not safe_mode:
             await self.time_limits.cancel(unit)
 
     def needs_pass(self, unit: UnitOfWork) -> bool:
         """Whether the changes so far may let a job start or change a queue's head."""
-        return unit.placement.is_due or self._pass_memo.needs_pass(unit.placement.changed_queues)
+        changed = unit.placement.changed_queues
+        return unit.placement.is_due or (bool(changed) and self._pass_memo.needs_pass(changed))
 
     async def recheck_unschedulable(
         self, unit: UnitOfWork, machines: Sequence[Machine], *, catalog_changed: bool
@@ -188,7 +183,7 @@ class Scheduler:
             self._saved = replace(self._saved, unschedulable_after=-1)
         if self._saved.unschedulable_after is None:
             return True
-        _, used_up = self._share_usage_after(unit, unit.job_changes())
+        _, used_up = self._share_usage_after(unit, unit.job_changes)
         room = FreeCapacity(cluster=self._cluster(machines, used_up), usage=Usage().after(()), now=unit.now)
         after = await recheck_unschedulable(
             unit, self._store, self._catalog, capacity=room, after=self._saved.unschedulable_after
@@ -205,7 +200,7 @@ class Scheduler:
 
         `capacity_freed`: whether more resources may be free than at the last call.
         """
-        changes = unit.job_changes()
+        changes = unit.job_changes
         open_queues = [name for name, queue in self._catalog.queues.items() if not queue.drained]
         if self._pass_memo.nothing_queued(open_queues, changes):
             result, promises, plans = NOTHING_QUEUED, NO_PROMISES, NO_PLANS
@@ -224,7 +219,7 @@ class Scheduler:
             placement = new(capacity=room, empty_queues=self._pass_memo.empty_queues)
             result = await placement.run(saved.searches if unit.placement.search_due else NO_SEARCH)
             promises, plans = room.promises, room.plans
-        self._pass_memo.stage(result)
+        self._pass_memo.staged = result
         searches = self._next_searches(unit, result, capacity_freed=capacity_freed)
         self._staged = replace(self._staged, searches=searches)
         if result.finished:
@@ -246,21 +241,15 @@ class Scheduler:
 
     def _next_searches(self, unit: UnitOfWork, result: PassResult, *, capacity_freed: bool) -> Searches:
         """The searches after the pass. A head that left its place frees its reservation."""
-        heads = {head.job_id for head in result.heads.values()}
-        capacity_freed = capacity_freed or any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
+        if not capacity_freed and self._blocked_jobs.marks:
+            heads = {head.job_id for head in result.heads.values()}
+            capacity_freed = any(job.job_id not in heads for job in self._blocked_jobs.marks.values())
         searched = result.searches if unit.placement.search_due else self._saved.searches
         if not result.finished:
             return searched
         return next_searches(
             searched, result.unread_queues, unit.placement.changed_queues, capacity_freed=capacity_freed
         )
-
-    def with_usage(self, unit: UnitOfWork, changes: Changes) -> Changes:
-        """The changes of the unit of work with the usage of shares and of consumable resources added."""
-        staged = self._share_usage.stage(unit.job_changes(), unit.now)
-        if staged is NOTHING_CHANGED:
-            return changes
-        return replace(changes, shares=tuple(staged.shares.items()), used_up=tuple(staged.used_up.items()))
 
     def on_committed(self, committed: Committed) -> None:
         self._resource_usage.update(committed.jobs)
@@ -274,13 +263,13 @@ class Scheduler:
         """
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
-            if not can_open_share(self._share_usage.shares, key, unit.new_share_keys()):
+            if not can_open_share(self.share_usage.shares, key, unit.new_share_keys()):
                 raise Invalid(f"JobQueue {spec.queue} has {MAX_SHARES} active share identifiers, which is the maximum.")
         self.queued_jobs.admit(unit, spec)
 
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE, as last saved."""
-        return self._share_usage.used_up.get(name, 0)
+        return self.share_usage.used_up.get(name, 0)
 
     def usage(self) -> UsageSnapshot:
         """The resources that active jobs hold, as last saved."""
@@ -296,11 +285,11 @@ class Scheduler:
 
     def share_millicpus(self) -> dict[tuple[QueueName, str], int]:
         """The vCPUs that the jobs of each share hold, in thousandths, as last saved; shares without any are omitted."""
-        return {(key.queue, key.share): use.millicpus for key, use in self._share_usage.shares.items() if use.millicpus}
+        return {(key.queue, key.share): use.millicpus for key, use in self.share_usage.shares.items() if use.millicpus}
 
     def cluster(self, machines: Sequence[Machine]) -> Cluster:
         """The total capacity, as last saved."""
-        return self._cluster(machines, self._share_usage.used_up)
+        return self._cluster(machines, self.share_usage.used_up)
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""
@@ -314,7 +303,7 @@ class Scheduler:
 
         Also the resources that its running jobs hold. Unschedulable jobs are not included.
         """
-        unit, uses = UnitOfWork(now=self._clock.now(), active={}), self._share_usage.shares
+        unit, uses = UnitOfWork(now=self._clock.now(), active={}), self.share_usage.shares
         policy_name = self._catalog.queues[queue].policy
         policy = None if policy_name is None else self._catalog.policies.get(policy_name)
         waiting = WaitingJobs(unit, self._store, skip, ClosedAccounts(NO_QUOTAS))
@@ -337,10 +326,10 @@ class Scheduler:
         )
 
     def _share_usage_after(
-        self, unit: UnitOfWork, changes: Sequence[Change]
+        self, unit: UnitOfWork, changes: Collection[Change]
     ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The usage of shares and of consumable resources as the unit of work leaves it so far."""
-        return self._share_usage.with_changes(self._share_usage.usage_changes(changes, unit.now))
+        return self.share_usage.with_changes(self.share_usage.usage_changes(changes, unit.now))
 
     def _cluster(self, machines: Sequence[Machine], used_up: Mapping[ConsumableName, int]) -> Cluster:
         """A copy of the present catalog: it may change while the store is read."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.enums import Status
@@ -17,9 +18,9 @@ from batchq.domain.ids import ConsumableName, QueueName
 from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.scheduling.fairshare import Change, ShareKey, ShareUse, accrued, decay_window, updated_usage
 from batchq.domain.scheduling.resources import newly_consumed
-from batchq.engine.unit_of_work import Committed
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.ports.catalog import CatalogView
-from batchq.ports.jobs import JobStore
+from batchq.ports.jobs import Changes, JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
 STARTS_INTERVAL = timedelta(minutes=5)
@@ -38,14 +39,15 @@ class RecentStarts:
         self._intervals: deque[tuple[datetime, Counter[QueueName]]] = deque()
 
     def on_committed(self, committed: Committed) -> None:
-        placed = [changed.job.spec.queue for changed in committed.transitions if changed.job.status is Status.STARTING]
-        if not placed:
-            return
-        now = committed.unit.now
+        for changed in committed.transitions:
+            if changed.job.status is Status.STARTING:
+                self._count(changed.job.spec.queue, committed.unit.now)
+
+    def _count(self, queue: QueueName, now: datetime) -> None:
         if not self._intervals or not timedelta() <= now - self._intervals[-1][0] < STARTS_INTERVAL:
             self._intervals.append((now, Counter()))
             self._forget(now)
-        self._intervals[-1][1].update(placed)
+        self._intervals[-1][1][queue] += 1
 
     def period(self, now: datetime) -> timedelta:
         """The time that `counts` covers: an hour, or less after a start of the server."""
@@ -114,13 +116,15 @@ class ShareUsageTotals:
             return self.shares, self.used_up
         return ChainMap({**changes.shares}, self.shares), ChainMap({**changes.used_up}, self.used_up)
 
-    def stage(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
-        """Compute the changes that the unit of work saves.
+    def added_to(self, changes: Changes, unit: UnitOfWork) -> Changes:
+        """The changes of the unit of work with those of the usage added.
 
-        Exactly these changes are applied by `on_committed`, even if the catalog changes meanwhile.
+        Exactly these are applied by `on_committed`, even if the catalog changes meanwhile.
         """
-        self._staged = self.usage_changes(changes, now)
-        return self._staged
+        self._staged = staged = self.usage_changes(unit.job_changes, unit.now)
+        if staged is NOTHING_CHANGED:
+            return changes
+        return replace(changes, shares=tuple(staged.shares.items()), used_up=tuple(staged.used_up.items()))
 
     def on_committed(self, committed: Committed) -> None:
         if self._staged is NOTHING_CHANGED:
