@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from enum import StrEnum
 from hashlib import sha1
+from typing import Any
 
 from batchq.domain.ids import JobId, Tag
 
@@ -85,22 +86,22 @@ def mark_path(name: str) -> str:
     return f"/metadata/annotations/{MARK.replace('/', '~1')}{name}"
 
 
-def tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
+def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     """The containers that `create` was called for and that were not removed, by name in the pod.
 
     Empty for a pod that does not belong to a job of this instance.
     """
+    noted = _annotations(pod)
     return {
         name: tag
         for name, tag in all_tags_of_pod(pod, instance).items()
-        if mark_of(pod, name) not in (ContainerMark.HELD, ContainerMark.REMOVED)
+        if _mark_in(noted, name) not in (ContainerMark.HELD, ContainerMark.REMOVED)
     }
 
 
-def all_tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
+def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     """All containers of the pod by name, whatever their marks."""
-    metadata = pod.get("metadata") if isinstance(pod, dict) else None
-    labels, noted = _texts(metadata, "labels"), _annotations(pod)
+    labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
     if labels.get(INSTANCE) != instance or not noted.get(JOB) or not attempt.isdecimal():
         return {}
@@ -113,28 +114,27 @@ def all_tags_of_pod(pod: object, instance: str) -> dict[str, Tag]:
     }
 
 
-def mark_of(pod: object, name: str) -> str | None:
+def mark_of(pod: Mapping[str, Any], name: str) -> str | None:
     """The mark of a container, without its reason; None: the pod has only one container."""
-    mark = _annotations(pod).get(f"{MARK}{name}")
-    return None if mark is None else mark.partition(": ")[0]
+    return _mark_in(_annotations(pod), name)
 
 
-def withdrawal_of(pod: object, name: str) -> str:
+def withdrawal_of(pod: Mapping[str, Any], name: str) -> str:
     """The reason for which the start of a container was withdrawn."""
     return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
 
 
-def run_of(pod: object, name: str) -> str | None:
+def run_of(pod: Mapping[str, Any], name: str) -> str | None:
     """The annotation with the first run of a container; None: no survey has seen it run."""
     return _annotations(pod).get(f"{RUN}{name}")
 
 
-def node_uid_of(pod: object) -> str | None:
+def node_uid_of(pod: Mapping[str, Any]) -> str | None:
     """The uid of the node to which the pod was bound; None: an earlier version of batchq bound the pod."""
     return _annotations(pod).get(NODE_UID)
 
 
-def replaced_uids(pod: object) -> tuple[str, ...]:
+def replaced_uids(pod: Mapping[str, Any]) -> tuple[str, ...]:
     """The uids of the pods that the pod replaces."""
     return tuple(_annotations(pod).get(REPLACES, "").split())
 
@@ -147,10 +147,10 @@ def _names(text: str | None) -> Mapping[str, str]:
     return names if isinstance(names, dict) else {}
 
 
-def _annotations(pod: object) -> Mapping[str, str]:
-    return _texts(pod.get("metadata") if isinstance(pod, dict) else None, "annotations")
+def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return pod["metadata"].get("annotations") or {}
 
 
-def _texts(metadata: object, member: str) -> Mapping[str, str]:
-    texts = metadata.get(member) if isinstance(metadata, dict) else None
-    return texts if isinstance(texts, dict) else {}
+def _mark_in(annotations: Mapping[str, str], name: str) -> str | None:
+    mark = annotations.get(f"{MARK}{name}")
+    return None if mark is None else mark.partition(": ")[0]

@@ -92,7 +92,7 @@ def build_pod(
             "volumes": volumes.listed,
             **node_selector(launch.spec),
             **({"shareProcessNamespace": True} if _shares_pids(launch) else {}),
-            **_network(launch, policy, domain=f"{gang_name(instance, launch.tag)}.{namespace}.svc.{CLUSTER_DOMAIN}"),
+            **_network(launch, instance, policy, namespace),
         },
     }
 
@@ -325,11 +325,8 @@ def _shares_pids(launch: LaunchSpec) -> bool:
     return launch.share_pids or any(spec.init for spec in specs_of(launch))
 
 
-def _network(launch: LaunchSpec, policy: PodPolicy, *, domain: str) -> Object:
-    """The names of the pod, its containers and the nodes of its attempt, or the network of its node.
-
-    `domain`: that of the Service of an attempt with several nodes.
-    """
+def _network(launch: LaunchSpec, instance: str, policy: PodPolicy, namespace: str) -> Object:
+    """The names of the pod, its containers and the nodes of its attempt, or the network of its node."""
     if uses_host_network(launch, policy):
         return {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     if not launch.tag.container_key:
@@ -341,7 +338,11 @@ def _network(launch: LaunchSpec, policy: PodPolicy, *, domain: str) -> Object:
     if names:
         members["hostAliases"] = [{"ip": "127.0.0.1", "hostnames": names}]
     if launch.nodes > 1:
-        members |= {"subdomain": domain.partition(".")[0], "dnsConfig": {"searches": [domain]}}
+        service = gang_name(instance, launch.tag)
+        members |= {
+            "subdomain": service,
+            "dnsConfig": {"searches": [f"{service}.{namespace}.svc.{CLUSTER_DOMAIN}"]},
+        }
     return members
 
 

@@ -31,6 +31,7 @@ from batchq.compute.kubernetes.pods import (
     Pod,
     Pods,
     changes_by_admission,
+    decode_pod,
     is_being_deleted,
     is_bound,
     is_shared,
@@ -187,10 +188,11 @@ class PodStarts:
             reply = await self._pods.post(requested)
         if not reply.ok:
             raise create_refusal(reply)
-        for container, change in changes_by_admission(requested, reply.body).items():
-            pod = reply.body["metadata"]["name"]
+        created = decode_pod(reply.content)
+        for container, change in changes_by_admission(requested, created).items():
+            pod = created["metadata"]["name"]
             log.info("pod %s: the admission of the cluster changed its container %s: %s", pod, container, change)
-        return reply.body
+        return created
 
     def _build(self, launch: LaunchSpec, replaces: tuple[str, ...] = ()) -> Pod:
         return build_pod(

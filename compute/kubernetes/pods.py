@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from http import HTTPStatus
-from typing import Any, TypedDict
+from typing import Any, Required, TypedDict
 
 from msgspec import Raw
 
@@ -45,13 +45,13 @@ class PodMetadata(TypedDict, total=False):
 
 
 class PodMembers(TypedDict, total=False):
-    metadata: PodMetadata
+    metadata: Required[PodMetadata]
     spec: dict[str, Any]
     status: dict[str, Any]
 
 
-def decode_pod(text: Raw) -> Pod:
-    """A pod of a list or of a watch. Raises RuntimeUnknown."""
+def decode_pod(text: Raw | bytes) -> Pod:
+    """A pod of a list, of a watch or of a reply. Raises RuntimeUnknown."""
     return decode(text, PodMembers)
 
 
@@ -69,9 +69,9 @@ class Pods:
         return pod_name(self._instance, tag)
 
     async def get(self, tag: Tag) -> Pod | None:
-        """The pod with the name of the tag; None if it does not exist."""
+        """The pod with the name of the tag; None if it does not exist. Raises RuntimeUnknown."""
         reply = await self._rest.get(f"{self.path}/{self.name_of(tag)}")
-        return reply.body if reply.ok else None
+        return decode_pod(reply.content) if reply.ok else None
 
     async def post(self, pod: Pod) -> ApiReply:
         return await self._rest.request("POST", self.path, body=pod)

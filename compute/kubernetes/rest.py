@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 from http import HTTPStatus
 from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit
 from typing import Any, TypeVar
@@ -62,14 +63,22 @@ class ListPage(Struct):
     items: list[Raw]
 
 
-class ApiReply(Struct, frozen=True, kw_only=True):
+class ApiReply(Struct, frozen=True, kw_only=True, dict=True):
     """The API server's answer to a request."""
 
     status: int
-    #: The JSON object of the reply.
-    body: dict[str, Any]
+    content: bytes
     #: The header `Date`; None if the reply does not have it.
     date: str | None = None
+
+    @cached_property
+    def body(self) -> dict[str, Any]:
+        """The JSON object of the reply. Most changes of a pod are answered with the whole pod, which nothing reads."""
+        try:
+            body = msgspec.json.decode(self.content) if self.content else {}
+        except ValueError:
+            body = {"message": self.content.decode(errors="replace").strip()}
+        return body if isinstance(body, dict) else {}
 
     @property
     def ok(self) -> bool:
@@ -214,11 +223,7 @@ class RestClient:
 
 def _reply(call: str, status: int, date: str | None, text: bytes) -> ApiReply:
     """Raises RuntimeUnknown if the outcome is unknown, and RuntimeUnreachable if the credentials are not accepted."""
-    try:
-        body = msgspec.json.decode(text) if text else {}
-    except ValueError:
-        body = {"message": text.decode(errors="replace").strip()}
-    reply = ApiReply(status=status, body=body if isinstance(body, dict) else {}, date=date)
+    reply = ApiReply(status=status, content=text, date=date)
     if is_unanswered(reply):
         raise RuntimeUnknown(f"{call}: {reply.message}")
     if reply.status == HTTPStatus.UNAUTHORIZED:

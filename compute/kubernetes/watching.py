@@ -149,6 +149,8 @@ class PodWatch:
         )
         #: By name.
         self._pods: dict[str, Pod] = {}
+        #: The containers of these pods that were created and not removed, by the name of the pod.
+        self._tags: dict[str, tuple[Tag, ...]] = {}
         #: The containers whose end was reported, by the uid of the pod.
         self._ended: defaultdict[str, set[Tag]] = defaultdict(set)
         self._queues: set[EventQueue] = set()
@@ -230,8 +232,8 @@ class PodWatch:
         earlier = self._pods.get(name)
         if earlier is not None and uid_of(earlier) != uid:
             self._removed(earlier)
-        before = self._tags_seen(name)
-        self._pods[name] = pod
+        before = self._tags.get(name, ())
+        self._pods[name], self._tags[name] = pod, tags
         for tag in tags:
             if states[tag].state is ContainerState.EXITED and tag not in self._ended[uid]:
                 self._ended[uid].add(tag)
@@ -244,15 +246,11 @@ class PodWatch:
         self._notify(name)
         return uid
 
-    def _tags_seen(self, name: str) -> tuple[Tag, ...]:
-        """The containers of the pod with this name, as last seen."""
-        return self._reader.tags_of(self._pods[name]) if name in self._pods else ()
-
     def _removed(self, pod: Pod) -> None:
         uid, name = uid_of(pod), pod["metadata"]["name"]
         current = self._pods.get(name)
         if current is not None and uid_of(current) == uid:
-            del self._pods[name]
+            del self._pods[name], self._tags[name]
         self._reader.forget(uid)
         self._on_end(uid)
         self._report_absent(uid, self._reader.tags_of(pod))

@@ -173,6 +173,15 @@ async def test_a_pod_that_was_bound_and_is_absent_is_not_created_again(model):
     assert cluster.pods == {}
 
 
+async def test_a_reply_that_is_not_a_pod_does_not_prove_that_the_pod_is_absent(model):
+    runtime, cluster = model
+    tag = await launched(runtime, launch(Script(seconds=None)))
+    cluster.fault = lambda method, _path: (200, "the page of a proxy") if method == "GET" else None
+
+    with pytest.raises(RuntimeUnknown, match="invalid reply"):
+        await runtime.inspect(tag)
+
+
 async def test_a_pod_whose_account_lost_its_permission_since_is_not_started(model):
     runtime, cluster = model
     container = launch()
