@@ -7,7 +7,7 @@ from urllib.parse import quote
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
 from batchq.cli.job_selection import STATES, Filters, add_selection_flags, selected_ids
-from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, print_notice, write_line
+from batchq.cli.output import DONE, REFUSED, can_ask, confirm, print_error, write_line
 from batchq.cli.quantities import local_time, now
 from batchq.cli.server_requests import Answer, fetch_rows, job_endpoint
 from batchq.cli.tables import (
@@ -212,9 +212,7 @@ def run_checkpoints(args: Namespace) -> int:
     if args.delete:
         return _delete(args, url, path)
     response = call(url, path, answer=checkpoints.CheckpointsResponse)
-    print_list(args, response, response.checkpoints, _columns(), empty="the job has no checkpoints")
-    if not response.checkpoints and not prints_json(args):
-        print_notice(f"job {job_id} has no checkpoints")
+    print_list(args, response, response.checkpoints, _columns(), empty=f"job {job_id} has no checkpoints")
     return DONE
 
 

@@ -8,13 +8,14 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.kubernetes import pod_start
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.errors import ContainerUnusable, StartRefused, StartUnderWay
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import death_of, launch, until
-from tests.support.kubernetes import runtime_at
-from tests.support.kubernetes_api import now, stamp
+from tests.support.kubernetes import kubernetes_runtime, runtime_at
+from tests.support.kubernetes_api import ModelCluster, now, stamp
 
 FIRST, SECOND = "containerd://first", "containerd://second"
 LONG_AGO = "2026-01-01T00:00:00Z"
@@ -110,11 +111,20 @@ async def test_a_pod_is_not_withdrawn_while_its_kubelet_repeats_what_containerd_
     assert (await runtime.inspect(container.tag)).state is ContainerState.RUNNING
 
 
-@pytest.mark.parametrize("reports_the_end", [True, False])
-async def test_a_pod_whose_kubelet_repeats_the_start_for_a_minute_is_withdrawn(manual, reports_the_end):
+@pytest.fixture(params=[20, 36])
+async def version(request, monkeypatch):
+    """A runtime, a cluster of Kubernetes 1.20 or 1.36 without kubelets, and whether it reports the end of each pod."""
+    monkeypatch.setattr(pod_start, "START_WAIT", 0.3)
+    cluster = ModelCluster(kubelet=False, minor=request.param)
+    async with kubernetes_runtime(cluster, allow_old=True) as (runtime, _):
+        yield runtime, cluster, request.param == 36
+
+
+async def test_a_pod_whose_kubelet_repeats_the_start_for_a_minute_is_withdrawn(version):
     """Kubernetes 1.20 confirms the deletion without an end, also of a container that it has started meanwhile."""
-    runtime, cluster = manual
+    runtime, cluster, reports_the_end = version
     container, starting = await requested(runtime, cluster)
+    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = LONG_AGO
     cluster.set_status(name_of(container.tag), startTime=LONG_AGO)
     cluster.set_container(name_of(container.tag), CLOSED)
 
