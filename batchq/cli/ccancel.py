@@ -31,11 +31,12 @@ PAGE = 5000  # ids of one request
 REASON = "ccancel"
 _EXIT_STATUSES = """\
 exit status:
-  0    all jobs are cancelled; also if no job matches, or a given job has already ended or does not match the filters
+  0    all jobs are cancelled; also if no job matches, or a given job has ended
+       or does not match the filters
   2    invalid arguments; nothing is changed
   3    the server cannot be reached, or is unavailable
-  4    the server refused the request, or a given job was not cancelled; the others are
-  130  interrupted by Ctrl-C; the server completes a request that it has accepted"""
+  4    the server refused, or a given job was not cancelled; the others are
+  130  interrupted by Ctrl-C; the server completes a request it has accepted"""
 
 
 def add_ccancel(command: CommandParser) -> None:

@@ -271,9 +271,8 @@ def _command_list() -> str:
 
 
 def _alias_list() -> str:
-    return "other names:\n  " + "; ".join(
-        f"{alias}: {command}" for alias, command in {"help COMMAND": "COMMAND --help", **ALIASES}.items()
-    )
+    names = {"help COMMAND": "COMMAND --help", **ALIASES}
+    return "other names:\n" + "\n".join(f"  {alias}: {command}" for alias, command in names.items())
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:

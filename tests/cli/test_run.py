@@ -279,7 +279,7 @@ async def test_a_refused_request_has_no_exit_code(job_server, capsys):
 @pytest.mark.parametrize("command", ["run", "submit"])
 async def test_ctrl_c_during_the_submission_says_that_the_job_may_exist(job_server, command):
     job_server.is_mute = True
-    process = await started("busybox", "--name", "train 1", command=command)
+    process = await started("busybox", "--name", "train-1", command=command)
     await job_server.requested.wait()
 
     process.send_signal(signal.SIGINT)
@@ -287,7 +287,7 @@ async def test_ctrl_c_during_the_submission_says_that_the_job_may_exist(job_serv
 
     assert (process.returncode, out) == (130, b"")
     assert err.decode().splitlines() == [
-        "batchq: the server may have accepted the job: batchq list -n 'train 1' --since 5m shows it",
+        "batchq: the server may have accepted the job: batchq list -n train-1 --since 5m shows it",
         "batchq: interrupted",
     ]
 
