@@ -177,7 +177,7 @@ async def test_jobs_with_checkpoints_are_rejected_while_their_disk_is_nearly_ful
 @pytest.mark.fault("CK13")
 async def test_a_checkpoint_disk_that_hangs_delays_no_other_submission(tmp_path, monkeypatch):
     answer, results = threading.Event(), []
-    monkeypatch.setattr(checkpoint_files, "free", lambda _: 2**40 if answer.wait(60) else 0)
+    monkeypatch.setattr(checkpoint_files, "free_disk", lambda _: 2**40 if answer.wait(60) else 0)
     backend = Backend()
     await backend.create_default_queue()
     await backend.catalog.definitions.register(builders.definition(name="train"), caller=ADMIN)

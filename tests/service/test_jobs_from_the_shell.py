@@ -99,7 +99,6 @@ def test_a_job_of_a_definition_with_dependencies_and_limits(shared, submit):
         (["a", "-q", "none"], "batchq: JobQueue none not found\n"),
         (["-d", "none"], "batchq: JobDefinition name none does not exist or is not in ACTIVE status\n"),
         (["a", "--time", "10s"], "batchq: attemptDurationSeconds must be at least 60\n"),
-        (["-d", "none", "--name", "a b"], "batchq: "),
         (["a b"], "batchq: image must be the name of an image"),
     ],
 )

@@ -154,7 +154,7 @@ def test_a_refused_job_ends_the_sweep(connected, batchq_lines):
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["--each", "none"], "cannot read none: No such file or directory"),
+        (["--each", "none"], "there is no file none; values are given as none=0.1,0.01 or none=1..5"),
         (["--each", "empty"], "empty has no lines"),
         (["--jobs", "3"], "--jobs belongs to --each"),
         (["--each", "lines"], "--each needs {}, which stands for the line"),

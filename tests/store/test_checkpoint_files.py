@@ -209,7 +209,7 @@ async def test_what_cannot_be_deleted_is_reported_and_does_not_prevent_the_rest(
 
 async def test_a_disk_that_hangs_delays_one_check_and_the_next_ones_fail(store, monkeypatch):
     answer, calls = threading.Event(), []
-    monkeypatch.setattr(checkpoint_files, "free", lambda _: 2**40 if calls.append(1) or answer.wait(60) else 0)
+    monkeypatch.setattr(checkpoint_files, "free_disk", lambda _: 2**40 if calls.append(1) or answer.wait(60) else 0)
     guard = store.disk_guard(min_free=1)
 
     for longest in (host.MAX_DISK_WAIT, 3600):
@@ -227,7 +227,7 @@ async def test_the_free_space_of_a_checkpoint_disk_that_cannot_be_read_is_an_err
     def fail(_):
         raise StoreFailed("the free space is unknown")
 
-    monkeypatch.setattr(checkpoint_files, "free", fail)
+    monkeypatch.setattr(checkpoint_files, "free_disk", fail)
     guard = store.disk_guard(min_free=1)
 
     for _ in range(2):

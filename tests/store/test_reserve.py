@@ -58,10 +58,10 @@ def test_a_write_fails_once_the_reserve_is_used_up(reserve, connection, tmp_path
 
 def test_the_reserve_allocates_blocks_and_is_restored_when_there_is_space(reserve, connection, tmp_path, monkeypatch):
     reserve.retry_when_full(FullDisk(tmp_path, wanted=PIECE_BYTES), connection)
-    monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES - 1)
+    monkeypatch.setattr(reserving, "free_disk", lambda _: PIECE_BYTES - 1)
     reserve.allocate()
     assert reserve.trouble is not None
-    monkeypatch.setattr(reserving, "free", lambda _: PIECE_BYTES)
+    monkeypatch.setattr(reserving, "free_disk", lambda _: PIECE_BYTES)
     reserve.allocate()
 
     assert reserve.trouble is None
