@@ -174,7 +174,7 @@ class OperatorScenario(RandomScenario):
         operator.cancel()
 
     async def _force_fail_now_and_then(self) -> None:
-        pace = self._chance.choice([3, 10, 30])
+        pace = self._chance.choice([2, 5, 20])
         while True:
             await self._clock.sleep(self._chance.uniform(0.2, pace))
             active = [job.id for job in self._invariants.jobs.values() if job.status in ACTIVE]
