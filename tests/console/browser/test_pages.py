@@ -121,8 +121,9 @@ def test_a_page_is_accessible_and_fits(visit, world, name, size):
         page.emulate_media(color_scheme=scheme)
         findings = Axe().run(page, options=rules)
         assert findings.violations_count == 0, f"{scheme}: {findings.generate_report()}"
+    begins_in_a_form = page.locator("[autofocus]").count() == 1
     page.keyboard.press("Tab")
-    assert page.locator(".skip:focus").count() == 1
+    assert page.locator(".skip:focus").count() == (0 if begins_in_a_form else 1)
     assert page.evaluate(UNSEEN) == []
     assert layout_shift <= MAX_LAYOUT_SHIFT
     assert len(transfers) <= MAX_REQUESTS
