@@ -135,7 +135,7 @@ def program(name):
 
 
 @pytest.mark.docker
-def test_a_real_prometheus_scrapes_it_and_accepts_the_alerting_rules(docker_service, tmp_path):
+def test_a_real_prometheus_scrapes_it_and_accepts_the_rules_and_the_queries_of_the_dashboard(docker_service, tmp_path):
     batch = docker_service.client()
     register(batch, "true", "true")
     register(batch, "false", "false")
@@ -169,15 +169,22 @@ def test_a_real_prometheus_scrapes_it_and_accepts_the_alerting_rules(docker_serv
         until(lambda: queried(address, "batchq_jobs_finished_total", "outcome") == ended)
         assert queried(address, "up", "job") == {"batchq": "1"}
         assert queried(address, "batchq_engine_up", "job") == {"batchq": "1"}
+        panels = json.loads((ROOT / "docs" / "grafana.json").read_text())["panels"]
+        queries = [target["expr"] for panel in panels for target in panel.get("targets", ())]
+        assert {get(query_url(address, query))[0] for query in queries} == {200}
     finally:
         prometheus.terminate()
         prometheus.wait(30)
 
 
+def query_url(address, expression):
+    return f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+
+
 def queried(address, expression, label):
     """The values of an expression by one of its labels; empty until Prometheus answers."""
     try:
-        status, text = get(f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
+        status, text = get(query_url(address, expression))
     except OSError:
         return {}
     found = json.loads(text)["data"]["result"] if status == 200 else []
