@@ -13,11 +13,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+#: Stands for the server, where a user is expected.
 SERVER = ""
-"""Stands for the server, where a user is expected."""
-
+#: Stands for all callers of requests that need no signature. No user can have this name.
 UNSIGNED = "?"
-"""Stands for all callers of requests that need no signature. No user can have this name."""
 
 #: The user for whom the present task works. Tasks inherit it from the task that creates them.
 _USER: ContextVar[str] = ContextVar("working_for", default=SERVER)

@@ -142,18 +142,7 @@ async def test_a_job_of_aws_batch_is_shown_and_terminated_in_every_project(submi
     assert (await search())["total"] == 0
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        ("GET", "", None),
-        ("POST", "/actions", TERMINATE),
-        ("PUT", "", {"description": "x"}),
-        ("DELETE", "", None),
-        ("GET", "/events", None),
-        ("GET", "/stages", None),
-        ("GET", "/tasks/worker-0/logs/preview", None),
-    ],
-)
+@pytest.mark.parametrize("call", CALLS)
 async def test_a_job_is_found_below_its_own_project_only(server, create, http, call):
     (method, part, body), job = call, await create()
 
