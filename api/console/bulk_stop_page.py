@@ -232,5 +232,6 @@ def _selection(filters: JobFilters, now: datetime) -> JobSelection:
         raise Invalid("No jobs are selected: choose jobs, or give a filter.")
     require_stop_ids(filters.job)
     selection = filters.selection(now)
-    before = milliseconds(now)
+    # A job that was created in the millisecond of the preview is in the preview.
+    before = milliseconds(now) + 1
     return replace(selection, created_before=min(before, selection.created_before or before))

@@ -64,6 +64,14 @@ async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, h
     assert [found[identifier] for identifier in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
 
 
+async def test_a_job_that_is_created_in_the_millisecond_of_the_preview_is_in_the_preview(browser, held, monkeypatch):
+    ids = await held(1)
+    (job,) = (await browser.call("describejobs", {"jobs": ids}))["jobs"]
+    monkeypatch.setattr("batchq.api.console.bulk_stop_page.milliseconds", lambda _now: job["createdAt"])
+    await browser.post("/ui/stop", await preview(browser, "name=sim-*", reason="enough"))
+    assert await statuses(browser, ids) == {ids[0]: "FAILED"}
+
+
 async def test_many_jobs_are_stopped_only_if_their_number_is_typed(browser, held):
     ids = await held(21)
     for typed in ("", "20", "all"):

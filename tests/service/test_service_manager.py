@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from contextlib import ExitStack, contextmanager
+from fcntl import F_DUPFD_CLOEXEC, fcntl
 from socket import AF_INET, AF_UNIX, SOCK_DGRAM, SOCK_STREAM, socket
 
 import pytest
@@ -27,16 +28,17 @@ def started(tmp_path, *listeners, flags=()):
     """A server that gets the listeners as descriptors from 3 on, as systemd passes sockets."""
     variables = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
     words = [str(BATCHQ), *SERVE, str(tmp_path / "data"), *flags]
+    # Copies with high numbers, because a listener may have the number of another's place.
+    passed = [fcntl(listener, F_DUPFD_CLOEXEC, 100) for listener in listeners]
     if listeners:
-        # First to free numbers, because a listener may have the number of another's place.
-        moves = [f"exec 2{number}<&{listener.fileno()}" for number, listener in enumerate(listeners)]
-        moves += [f"exec {number + 3}<&2{number} 2{number}<&-" for number in range(len(listeners))]
+        moves = [f"exec {place}<&{descriptor} {descriptor}<&-" for place, descriptor in enumerate(passed, 3)]
         shell = f'{"; ".join(moves)}; LISTEN_FDS={len(listeners)} LISTEN_PID=$$ exec "$@"'
         words = ["bash", "-c", shell, "server", *words]
-    passed = tuple(listener.fileno() for listener in listeners)
     server = subprocess.Popen(
         words, env=variables, pass_fds=passed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    for descriptor in passed:
+        os.close(descriptor)
     try:
         yield server
     finally:
