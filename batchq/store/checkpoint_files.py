@@ -19,7 +19,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from heapq import nsmallest
@@ -46,14 +46,13 @@ from batchq.domain.training import (
 from batchq.errors import Invalid, StoreFailed
 from batchq.ports.checkpoints import Checkpoint, Moment, PreparedDirectory
 from batchq.store.checkpoint_marks import Marks, read_marks, write_marks
-from batchq.store.checkpoint_removal import OPEN_DIRECTORY, deleted_directory, empty_deleted, remove_entry
+from batchq.store.checkpoint_removal import NOT_READABLE, Removal, delete_selected, opened_directory
 from batchq.system.host import NetworkDiskGuard, free_disk
 from batchq.system.turns import UserTurns, works_for_server
 
 MAX_NAMES = 10_000  # names of a job's directory that one call reads
 MAX_CHECKPOINTS = 1000  # checkpoints that one call returns: the newest ones
 MAX_FILES = 20_000  # files below checkpoints that one call inspects
-MAX_PASSES = 1000  # reads of MAX_NAMES names in one deletion; the next deletion continues
 MAX_DEPTH = 16  # directories below a checkpoint that are inspected
 QUIET = timedelta(seconds=2)  # without a change, after which a checkpoint counts as complete
 ROOT_MODE, JOB_MODE = 0o700, 0o777
@@ -63,7 +62,6 @@ MARKS, CLOCK = ".marks", ".clock"
 READ_TIMEOUT = 10.0  # seconds for which a read waits for the disk
 JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:_-]{0,127}")
 MAX_THREADS = 2
-NOT_READABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
 
 T = TypeVar("T")
 
@@ -100,11 +98,16 @@ class CheckpointFiles:
         self._turns = UserTurns()  # users read with one of the threads: starts of jobs do not wait for them
         self._readers = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="checkpoints")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="checkpoint-removal")
+        self._user_removals = UserTurns()  # at another thread: a user does not wait for deletions of the server
+        self._user_remover = ThreadPoolExecutor(1, thread_name_prefix="user-removal")
+        #: The deletions of users that are under way, which those of the server leave alone.
+        self._removals = set[str]()
 
     def close(self) -> None:
         """Begin no further calls. A deletion that has begun may last: the next server continues it."""
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._remover.shutdown(wait=False, cancel_futures=True)
+        self._user_remover.shutdown(wait=False, cancel_futures=True)
 
     async def directory(self, job_id: JobId) -> Path | None:
         path = self._path(job_id)
@@ -138,13 +141,13 @@ class CheckpointFiles:
         await self._in_thread(self._readers, work, f"the marks of {job_id}")
 
     async def discard(self, job_id: JobId, names: Collection[str]) -> None:
-        await self._remove(job_id, lambda text: escaped(text) in names and is_checkpoint(text), empty=False)
+        await asyncio.shield(self._remove_in_turns(job_id, names))  # continues also if the caller is cancelled
 
     async def discard_except(self, job_id: JobId, names: Collection[str]) -> None:
-        await self._remove(job_id, lambda text: escaped(text) not in names, empty=True)
+        await self._remove(job_id, lambda text: escaped(text) not in names)
 
     async def discard_temporary(self, job_id: JobId) -> None:
-        await self._remove(job_id, is_temporary, empty=True)
+        await self._remove(job_id, is_temporary)
 
     async def jobs(self, *, after: JobId | None, limit: int) -> tuple[JobId, ...]:
         return await self._in_thread(self._readers, partial(_jobs, self._root, after, limit), "the checkpoints")
@@ -158,17 +161,38 @@ class CheckpointFiles:
             rejected="jobs with checkpoints are rejected",
         )
 
-    async def _remove(self, job_id: JobId, selects: Callable[[str], bool], *, empty: bool) -> None:
-        """Delete the selected entries; with `empty`, then the directory if it is empty."""
-        work = partial(_remove, self._root, self._path(job_id), selects, self._marks(job_id) if empty else None)
+    async def _remove_in_turns(self, job_id: JobId, names: Collection[str]) -> None:
+        """Delete the checkpoints with these names, in steps. Other users have their turns between two steps."""
+        removal = Removal(self._root, MAX_NAMES)
+        self._removals.add(removal.name)
+        try:
+            selects = partial(_is_named, names)
+            step: Callable[[], bool] = partial(removal.move, self._path(job_id), selects)
+            while await self._in_thread(self._user_remover, step, f"the deletion of checkpoints of {job_id}"):
+                step = removal.continued
+        finally:
+            self._removals.discard(removal.name)
+
+    async def _remove(self, job_id: JobId, selects: Callable[[str], bool]) -> None:
+        """Delete the selected entries; then the directory, with the file of its marks, if it is empty."""
+        work = partial(
+            delete_selected,
+            self._root,
+            self._path(job_id),
+            selects,
+            most=MAX_NAMES,
+            marks=self._marks(job_id),
+            under_way=self._removals,
+        )
         await self._in_thread(self._remover, work, f"the deletion of checkpoints of {job_id}")
 
     async def _in_thread(self, threads: ThreadPoolExecutor, work: Callable[[], T], about: str) -> T:
         """Run the work in a thread. A reader's caller does not wait longer than READ_TIMEOUT for a disk that hangs."""
+        turns = {self._readers: self._turns, self._user_remover: self._user_removals}.get(threads)
         try:
-            async with asyncio.timeout(None if threads is self._remover else READ_TIMEOUT):
+            async with asyncio.timeout(READ_TIMEOUT if threads is self._readers else None):
                 begin = partial(asyncio.get_running_loop().run_in_executor, threads, work)
-                return await (begin() if threads is self._remover or works_for_server() else self._turns.run(begin))
+                return await (begin() if turns is None or works_for_server() else turns.run(begin))
         except TimeoutError as failure:
             raise StoreFailed(f"{about}: the disk does not answer within {READ_TIMEOUT:g} s") from failure
         except (OSError, RuntimeError) as failure:  # RuntimeError: the machine cannot start another thread
@@ -221,7 +245,7 @@ class CheckpointFiles:
     def _scan(self, path: Path) -> list[tuple[str, "_Size"]]:
         """The checkpoints in a directory, by name; empty without the directory."""
         found: list[tuple[str, _Size]] = []
-        with _opened(path) as folder:
+        with opened_directory(path) as folder:
             if folder is None:
                 return found
             scan = _Scan(self._changed_at)
@@ -286,7 +310,7 @@ class _Scan:
     def _size_below(self, folder: int, name: str, found: os.stat_result, depth: int) -> _Size:
         total, latest = 0, self._changed_at(found)
         if depth < MAX_DEPTH:
-            with _opened(name, dir_fd=folder) as opened:
+            with opened_directory(name, dir_fd=folder) as opened:
                 for inner in () if opened is None else _names(opened, self._files_left):
                     self._files_left -= 1
                     size = self.size_of(opened, inner, depth + 1) if opened is not None else None
@@ -297,7 +321,7 @@ class _Scan:
 
 def _end_of_metrics(path: Path) -> bytes:
     """The last MAX_METRICS bytes of METRICS_FILE. Opening it does not wait, also not for a writer of a pipe."""
-    with _opened(path) as folder:
+    with opened_directory(path) as folder:
         if folder is None:
             return b""
         try:
@@ -321,69 +345,24 @@ def _names(folder: int, most: int) -> Iterator[str]:
             yield entry.name
 
 
-@contextmanager
-def _opened(path: Path | str, *, dir_fd: int | None = None) -> Iterator[int | None]:
-    """The open directory; None if it does not exist, is a link or not a directory, or may not be read."""
-    try:
-        opened = os.open(path, OPEN_DIRECTORY, dir_fd=dir_fd)
-    except OSError as failure:
-        if failure.errno not in NOT_READABLE:
-            raise
-        yield None
-        return
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-
-
 def _create(root: Path, path: Path) -> None:
     """Create the directory of a job. Its mode is set explicitly: the process's umask reduces that of `mkdir`."""
     root.mkdir(mode=ROOT_MODE, parents=True, exist_ok=True)
     path.mkdir(exist_ok=True)
-    with _opened(path) as folder:
+    with opened_directory(path) as folder:
         if folder is None:
             raise NotADirectoryError(f"{path} is not a directory")
         os.fchmod(folder, JOB_MODE)
 
 
-def _remove(root: Path, path: Path, selects: Callable[[str], bool], marks: Path | None) -> None:
-    """Delete the selected entries of a job's directory.
-
-    With `marks`, the file of the job's marks, a directory that is then empty is deleted with it.
-    """
-    with _opened(path) as folder:
-        if folder is None:
-            return
-        with deleted_directory(root) as deleted:
-            _move_to_deleted(folder, deleted, selects)
-            empty_deleted(deleted)
-    if marks is not None:
-        with suppress(OSError):  # not empty
-            path.rmdir()
-            marks.unlink(missing_ok=True)
-
-
-def _move_to_deleted(folder: int, deleted: int, selects: Callable[[str], bool]) -> None:
-    """Take the selected entries out of the directory. Raises the first error after the last entry."""
-    failures = dict[str, OSError]()
-    for _ in range(MAX_PASSES):
-        names = [name for name in _names(folder, MAX_NAMES) if name not in failures and selects(name)]
-        for name in names:
-            try:
-                remove_entry(name, folder=folder, deleted=deleted)
-            except OSError as failure:
-                failures[name] = failure
-        if not names:
-            break
-    for first in failures.values():
-        raise first
-
-
 def _jobs(root: Path, after: JobId | None, limit: int) -> tuple[JobId, ...]:
-    with _opened(root) as folder:
+    with opened_directory(root) as folder:
         names = [] if folder is None else [name for name in _names(folder, sys.maxsize) if JOB_ID.fullmatch(name)]
     return tuple(map(JobId, nsmallest(limit, (name for name in names if after is None or name > after))))
+
+
+def _is_named(names: Collection[str], text: str) -> bool:
+    return escaped(text) in names and is_checkpoint(text)
 
 
 def _with_types(ordered: list[tuple[int, Checkpoint]], requests: Collection[int]) -> list[tuple[int, Checkpoint]]:

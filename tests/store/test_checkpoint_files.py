@@ -298,3 +298,25 @@ async def test_many_reads_of_one_user_delay_another_user_by_two_and_the_server_b
     await asyncio.gather(*reads)
 
     assert done[:3] == ["eve", "eve", "ann"]
+
+
+async def test_a_user_waits_neither_for_what_another_user_deletes_nor_for_the_server(store, monkeypatch):
+    monkeypatch.setattr(checkpoint_removal, "STEP", 5, raising=False)
+    monkeypatch.setattr(checkpoint_removal, "BATCH", 5)
+    users, done = {job_id(1): "", job_id(2): "eve", job_id(3): "ann"}, []
+    for job in users:
+        checkpoint = (await store.prepare(job, ended=True)).path / "a"
+        checkpoint.mkdir()
+        for number in range(5 if users[job] == "ann" else 500):
+            (checkpoint / f"{number}").write_text("x")
+
+    async def delete(job):
+        with working_for(users[job]):
+            await (store.discard(job, ["a"]) if users[job] else store.discard_except(job, []))
+        done.append(users[job])
+
+    await asyncio.gather(*map(delete, users))
+
+    assert done[0] == "ann"
+    assert [listed(store._path(job_id(number))) for number in (2, 3)] == [[], []]
+    assert listed(store._root / ".deleted") == []
