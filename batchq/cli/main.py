@@ -26,6 +26,7 @@ from batchq.cli.output import (
     REFUSED,
     UNAVAILABLE,
     accept_all_text,
+    check_list_flags,
     flush_output,
     print_error,
 )
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if args.command is None:
             batchq.print_help()
             return DONE
+        check_list_flags(args)
         status = int(args.run(args))
         flush_output()
     except UsageError as misused:

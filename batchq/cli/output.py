@@ -6,13 +6,14 @@ import select
 import shutil
 import stat
 import sys
+from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
 from typing import Literal, TextIO
 
 from batchq.cli.quantities import elapsed
-from batchq.errors import BatchqError
+from batchq.errors import BatchqError, UsageError
 from batchq.system.escapes import escape
 
 #: Colours by name, as parameters of the control sequence SGR.
@@ -64,6 +65,16 @@ def print_notice(text: str) -> None:
     """Print a message on stderr, beside the command's output."""
     with suppress(OSError):  # the reader of stderr is gone, or its disk is full
         print(escape(f"batchq: {text}"), file=sys.stderr, flush=True)
+
+
+def check_list_flags(args: Namespace) -> None:
+    """Raise UsageError for `--columns` or `--sort` with a form of output that does not have columns or this order."""
+    form, query = getattr(args, "output", None), getattr(args, "query", None)
+    printed = "--query" if query else f"-o {form}"
+    if getattr(args, "columns", None) and (query or form in {"json", "jsonl", "ids"}):
+        raise UsageError(f"{printed} has no columns: write -o csv --columns, or --query for some members as JSON")
+    if getattr(args, "sort", None) and (query or form == "json"):
+        raise UsageError(f"{printed} has the order of the server: write -o jsonl --sort, or sort_by() in --query")
 
 
 def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:
