@@ -76,7 +76,7 @@ async def submit_job(parts: Parts, request: BatchRequest, body: SubmitJob) -> An
     except DefinitionNotFound:
         raise unknown_definition(body.jobDefinition) from None
     answer: Answer = {"jobArn": request.arns.job(job.id), "jobName": job.spec.name, "jobId": job.id}
-    warning = parts.submissions.warning(job.spec, caller=request.caller)
+    warning = parts.submissions.warning(job.spec, requested.tags, caller=request.caller)
     return answer if warning is None else answer | {"batchq": {"warning": warning}}
 
 

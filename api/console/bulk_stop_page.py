@@ -1,9 +1,11 @@
 """The pages that cancel or terminate several jobs: a preview, the order, and its outcomes.
 
-An order is for the jobs of the preview that the user saw. Up to MAX_NAMED jobs it names them; beyond, it selects with
-the same filters the jobs that were created before the preview.
+An order is for the jobs of the preview that the user saw. Up to MAX_NAMED jobs it names them. Beyond, it selects with
+the same filters the jobs that were created before the preview. If other jobs match by then, as those that have started
+since under a filter of states, nothing is ordered, and a new preview is shown.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
@@ -109,12 +111,16 @@ class StopPreview(OutcomeCounts, kw_only=True):
     selection: JobSelection
     #: The ids of the jobs that the order would change; None: more than MAX_NAMED.
     ids: list[JobId] | None = field(default_factory=list)
+    #: The hashes of these ids, however many: 8 bytes a job.
+    hashes: "array[int]" = field(default_factory=lambda: array("q"))
 
     def add(self, outcomes: Outcomes) -> None:
         """Count the outcomes, and keep the ids while they are few."""
         super().add(outcomes)
+        changed = [outcome.job_id for outcome in outcomes if outcome_name(outcome) in _CHANGES]
+        self.hashes.extend(map(hash, changed))
         if self.ids is not None:
-            self.ids += [outcome.job_id for outcome in outcomes if outcome_name(outcome) in _CHANGES]
+            self.ids += changed
             self.ids = self.ids if len(self.ids) <= MAX_NAMED else None
 
     def target(self) -> JobSelection:
@@ -152,11 +158,23 @@ async def bulk_stop(parts: Parts, visit: Call[BulkStopForm]) -> str:
         raise Invalid("The preview is no longer stored: nothing was ordered. This is a new one.")
     _check_count(form.count, preview.changed + preview.changed_children)
     request = StopRequest(kind=form.kind, reason=form.whole_reason())
+    if preview.ids is None:
+        await _require_no_others(parts, request, preview, visit.caller)
     result = OutcomeCounts(kind=form.kind)
     caller = replace(visit.caller, operation=_OPERATIONS[form.kind])
     await _collect(result, await parts.bulk_stops.stop(request, preview.target(), caller=caller))
     recent.keep(visit.caller, form.invocation, result)
     return f"/ui/stop/results/{form.invocation}"
+
+
+async def _require_no_others(parts: Parts, request: StopRequest, preview: StopPreview, caller: Caller) -> None:
+    """Raise Invalid if the order would change jobs that the preview did not have."""
+    now, known = StopPreview(kind=preview.kind, selection=preview.selection), set(preview.hashes)
+    await _collect(now, await parts.bulk_stops.preview(request, preview.selection, caller=caller))
+    others = sum(each not in known for each in now.hashes)
+    if others:
+        text = f"{counted(others, 'job')} that {'was' if others == 1 else 'were'} not in the preview"
+        raise Invalid(f"The filters now select {text}: nothing was ordered. This is a new one.")
 
 
 @pages.get("/stop/results/{invocation}", Permission.SELF)

@@ -20,7 +20,7 @@ from batchq.api.http.http import RequestQuery
 from batchq.domain.access.accounts import Caller
 
 MAX_INVOCATIONS = 64  # results of orders of one user
-MAX_KEPT = 8  # previews and results of one user; a preview has the ids of up to 5,000 jobs
+MAX_KEPT = 8  # previews and results of one user; a preview has 5,000 ids, and 8 bytes of each job
 MAX_ALL_INVOCATIONS, MAX_ALL_KEPT = 4096, 256  # of all users
 Kept = TypeVar("Kept")
 Value = TypeVar("Value")

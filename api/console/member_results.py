@@ -23,6 +23,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.use import NOT_MEASURED, Use
 from batchq.ports.job_search import PageQuery
+from batchq.system.escapes import csv_cell
 
 MAX_REASONS = 20
 #: The order of lists: what needs attention first.
@@ -38,7 +39,6 @@ LIST_ORDER = (
 CSV_PAGE = 1000  # jobs that are read at once for the CSV
 CSV_LIMIT = CallLimit(at_once=1, waiting=7)
 MAX_CSV_NAMES = 200  # columns of values, and of metrics; jobs with names of their own would make a square of cells
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # the beginnings of texts that a spreadsheet would compute
 USED = ("cpu seconds", "peak memory bytes", "working set bytes")  # columns of the CSV
 RESULTS = ("state", "exit code", "reason", "run seconds", "attempts", *USED)
 
@@ -159,9 +159,7 @@ def _columns(members: Iterable[Mapping[str, object]]) -> CsvColumns:
 
 
 def _cell(value: object) -> object:
-    """The value for a spreadsheet: a text that would be a formula is quoted."""
-    is_formula = isinstance(value, str) and value.startswith(FORMULA) and as_number(value) is None
-    return f"'{value}" if is_formula else value
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def member_names(members: Iterable[Mapping[str, object]], *, most: int) -> list[str]:

@@ -66,15 +66,25 @@ def request_middleware(
                 async with gate(request):
                     with working_for(_user_of(request)):
                         response = await handler(request)
-                    response.headers[profile.request_id_header] = request_id
+                    _complete_headers(response, profile, request_id)
                     await _send_large(request, response)
         except Exception as error:  # noqa: BLE001 - the caller gets an error in its dialect's shape, without its cause
             response = profile.error_response(_failure(request, error))
         observe(request, response.status, request.get(STREAM_BEGAN_AT, perf_counter()) - began)
-        response.headers[profile.request_id_header] = request_id
+        _complete_headers(response, profile, request_id)
         return response
 
     return middleware
+
+
+def _complete_headers(response: web.StreamResponse, profile: DialectProfile, request_id: str) -> None:
+    """Add the id of the request. Answers are of one user: no cache between stores them, unless their header permits it.
+
+    A cache knows that of requests with an Authorization header (RFC 9111, section 3.5), not of those with X-Auth-Token.
+    """
+    response.headers[profile.request_id_header] = request_id
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
 
 
 def _user_of(request: web.Request) -> str:

@@ -8,6 +8,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import ceil
 from signal import Signals
 
 from msgspec import Struct, field
@@ -28,8 +29,8 @@ from batchq.cli.output import (
     print_notice,
     write_line,
 )
-from batchq.cli.quantities import clock_time, local_time, now
-from batchq.cli.server_requests import fetch_described, stream_stops
+from batchq.cli.quantities import clock_time, elapsed, local_time, now
+from batchq.cli.server_requests import fetch_described, fetch_server_time, stream_stops
 from batchq.cli.tables import add_form_flag, json_of, prints_json
 from batchq.domain.enums import QUEUED, Outcome, StopKind
 from batchq.domain.stop_messages import (
@@ -331,9 +332,11 @@ def _confirmed(
 ) -> dict[str, object]:
     """The request, after a question if it would stop more than WIDE jobs, children of arrays among them.
 
-    What would happen is printed before. The request names the jobs that the question counted, so that no job is stopped
-    that was submitted after it. Raises Declined if the answer is not `y`, and the errors of `stream`.
+    What would happen is printed before. The request names the jobs that the question counted, or of more than MAX_IDS
+    those that were created before, so that no job is stopped that was submitted after it. Raises Declined if the answer
+    is not `y`, and the errors of `stream`.
     """
+    began = elapsed()
     with stream_stops(url, path, {**request, "dryRun": True}, timeout=TIMEOUT) as lines:
         jobs = [line for line in lines if isinstance(line, JobLine) and line.outcome in WOULD_BE_DONE]
     counts, children = Counter[str](job.outcome for job in jobs), Counter[str]()
@@ -344,7 +347,13 @@ def _confirmed(
     print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
     asked = f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}{with_children(children.total())}"
     confirm(f"{verb} {asked}")
-    return request | ({"jobs": [job.job_id for job in jobs]} if "jobs" not in request and len(jobs) <= MAX_IDS else {})
+    if "jobs" in request:
+        return request
+    if len(jobs) > MAX_IDS:
+        preview = fetch_server_time(url) - ceil(1000 * (elapsed() - began))
+        before = request.get("createdBefore")
+        return request | {"createdBefore": min(preview, before) if isinstance(before, int) else preview}
+    return request | {"jobs": [job.job_id for job in jobs]}
 
 
 def _report(lines: Iterable[JobLine | CountsLine], reporter: LineReporter | JsonReporter, counts: Counter[str]) -> None:

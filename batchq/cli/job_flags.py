@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from batchq.cli.job_handles import parse_handle
+from batchq.cli.output import print_notice
 from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
 from batchq.domain.webhooks import NOTIFY_TAG
@@ -25,6 +26,7 @@ _INTERPRETERS = re.compile(r"(?:ba|da|k|z|a)?sh|python[\d.]*")  # that take the 
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
+_BYTE_ORDER_MARK = "\ufeff"  # at the beginning of files from Windows, Excel among others
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ENTER_FOLDER = 'cd "$0" && exec "$@"'  # run by sh, with the folder and the command as arguments
 N_TO_N = "n2n"
@@ -149,13 +151,20 @@ def environment_of_flags(args: Namespace) -> list[Mapping[str, str]]:
 def _lines(file: Path) -> list[str]:
     """The variables of a file; empty lines and lines that begin with # are skipped."""
     try:
-        lines = [line.strip() for line in file.read_text().splitlines()]
+        lines = [line.strip() for line in without_mark(file.read_text()).splitlines()]
     except (OSError, ValueError) as why:
         raise UsageError(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
     found = [line for line in lines if line and not line.startswith("#")]
     if invalid := [text for text in found if not _VARIABLE.match(text)]:
         raise UsageError(f"{file}: {invalid[0]!r} is not NAME=VALUE")
+    if invalid := [name for name, _, _ in (text.partition("=") for text in found) if len(name.split()) > 1]:
+        raise UsageError(f"{file}: {invalid[0]!r} has a space: write NAME=VALUE, without export and quotation marks")
     return found
+
+
+def without_mark(text: str) -> str:
+    """The text of a file without its byte order mark."""
+    return text.removeprefix(_BYTE_ORDER_MARK)
 
 
 def _resources(args: Namespace) -> list[Mapping[str, str]]:
@@ -255,24 +264,31 @@ def is_script(target: str) -> bool:
 
 
 def read_script(file: Path) -> JobScript:
-    """Read a script. Raises UsageError for a file that is not readable, and for an interpreter without `-c`."""
+    """Read a script. Raises UsageError for a file that is empty or not readable, and an interpreter without `-c`."""
     try:
-        text = file.read_text()
+        text = without_mark(file.read_text())
     except (OSError, ValueError) as why:
         raise UsageError(
             f"cannot read the script {file}: {getattr(why, 'strerror', None) or 'it is not text'}"
         ) from None
+    if not text.strip():
+        raise UsageError(f"the script {file} is empty: write the commands of the job into it")
     return JobScript(file=file, text=text, flags=_flags(text, file), interpreter=_interpreter(text, file))
 
 
 def _flags(text: str, file: Path) -> tuple[str, ...]:
     """The words of the #BATCHQ lines. They end at the first line that is neither empty nor a comment."""
     words: list[str] = []
+    first_command: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip() and not line.startswith("#"):
-            break
-        if line.partition(" ")[0] == MARK:
+        if first_command is None and line.strip() and not line.startswith("#"):
+            first_command = number
+        if line.partition(" ")[0] == MARK and first_command is None:
             words += _split(line.removeprefix(MARK), f"{file}, line {number}")
+        elif line.partition(" ")[0] == MARK:
+            place = f"{file}, line {number}: this {MARK} line has no effect"
+            print_notice(f"warning: {place}; move it above the first command, line {first_command}")
+            break
     return tuple(words)
 
 

@@ -10,10 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
 from math import prod
 from pathlib import Path
 from threading import Event
 
+from batchq.cli.job_flags import without_mark
 from batchq.cli.job_handles import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
 from batchq.cli.server_requests import fetch_described, fetch_server_time, send_submission
@@ -44,22 +46,42 @@ def read_axes(each: Sequence[str], each_row: str | None) -> list[Axis]:
 def _line_axis(source: str) -> Axis:
     if _NAME.fullmatch(source) and not Path(source).exists():
         raise UsageError(f"there is no file {source}; values are given as {source}=0.1,0.01 or {source}=1..5")
-    lines = [line for line in _read(source).splitlines() if line.strip()]
+    if "=" in source and source != STDIN and not Path(source).exists():
+        name = source.partition("=")[0]
+        raise UsageError(
+            f"{source}: the name {name!r} must be letters, digits and underscores, and begin with no digit"
+        )
+    lines = [line for line in _read(source).split("\n") if line.strip()]
     if not lines:
         raise UsageError(f"{source} has no lines")
     return Axis(source=_place(source), points=tuple({LINE: line} for line in lines))
 
 
 def _row_axis(source: str) -> Axis:
-    found = list(csv.DictReader(_read(source).splitlines(), strict=True))
-    if not found:
+    head, *rows = _table(source) or [[]]
+    if not rows:
         raise UsageError(f"{source} has no rows below its head")
-    for number, row in enumerate(found, start=2):
-        if None in row or None in row.values():
+    if invalid := [name for name in head if not _NAME.fullmatch(name)]:
+        advice = "; separate the columns by commas" if re.search(r"[;\t]", invalid[0]) else ""
+        raise UsageError(
+            f"{source}: the column {invalid[0]!r} is not a name of letters, digits and underscores{advice}"
+        )
+    if repeated := [name for name, count in Counter(head).items() if count > 1]:
+        raise UsageError(f"{source}: two columns have the name {repeated[0]!r}; rename one")
+    for number, row in enumerate(rows, start=2):
+        if len(row) != len(head):
             raise UsageError(f"{source}: row {number} has not as many values as the head")
-    if invalid := [name for name in found[0] if not _NAME.fullmatch(name)]:
-        raise UsageError(f"{source}: the column {invalid[0]!r} is not a name of letters, digits and underscores")
-    return Axis(source=_place(source), points=tuple(found))
+    return Axis(source=_place(source), points=tuple(dict(zip(head, row, strict=True)) for row in rows))
+
+
+def _table(source: str) -> list[list[str]]:
+    """The rows of a file of values that are separated by commas, without empty lines. Raises UsageError."""
+    reader = csv.reader(StringIO(_read(source), newline=""), strict=True)
+    try:
+        return [row for row in reader if row]
+    except csv.Error as why:
+        advice = 'a value with a comma or a quotation mark is written as "a, ""b"""'
+        raise UsageError(f"{source}, line {reader.line_num}: {why}; {advice}") from None
 
 
 def unknown_placeholder(words: Sequence[str], axes: Sequence[Axis]) -> str | None:
@@ -78,7 +100,7 @@ def unknown_placeholder(words: Sequence[str], axes: Sequence[Axis]) -> str | Non
 def _read(source: str) -> str:
     """The text of a file, or of stdin for `-`. Raises UsageError."""
     try:
-        return sys.stdin.read() if source == STDIN else Path(source).read_text()
+        return without_mark(sys.stdin.read() if source == STDIN else Path(source).read_text())
     except (OSError, ValueError) as why:
         raise UsageError(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
 

@@ -19,7 +19,7 @@ from msgspec import Struct, to_builtins
 from batchq.cli.output import DONE, is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import UsageError
-from batchq.system.escapes import escape
+from batchq.system.escapes import csv_cell, escape
 
 Row = TypeVar("Row")
 LABEL_WIDTH = 13
@@ -258,11 +258,14 @@ def _sorted(rows: Sequence[Row], known: Mapping[str, Column[Row]], sort: str | N
 
 
 def print_csv(rows: Sequence[Row], columns: Sequence[Column[Row]]) -> None:
-    """Print the titles and the complete values, separated by commas and quoted where needed (RFC 4180)."""
+    """Print the titles and the complete values, separated by commas and quoted where needed (RFC 4180).
+
+    Users choose reasons and values of sweeps: a spreadsheet of another user must not compute them.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(escape(column.title) for column in columns)
-    writer.writerows([escape(column.full(row)) for column in columns] for row in rows)
+    writer.writerow(csv_cell(escape(column.title)) for column in columns)
+    writer.writerows([csv_cell(escape(column.full(row))) for column in columns] for row in rows)
     write_line(text.getvalue(), end="", flush=False)
 
 

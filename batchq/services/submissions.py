@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from batchq.domain.access import container_policy
 from batchq.domain.access.accounts import Caller, Owner
-from batchq.domain.catalog import JobDefinition, JobQueue
+from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
 from batchq.domain.group_terms import group_terms
@@ -87,7 +87,7 @@ class SubmissionService:
             definition = await self._inline.find_or_register(request.definition_name, request.inline, caller=caller)
         self._engine.submit_rate.check(caller.account)
         spec = await self._checked_spec(request, definition, queue, caller)
-        if strict and (why := self.warning(spec, caller=caller)) is not None:
+        if strict and (why := self.warning(spec, request.tags, caller=caller)) is not None:
             raise Invalid(why)
         return await self._engine.submit(
             job_id=request.job_id or JobId(str(uuid4())),
@@ -109,11 +109,11 @@ class SubmissionService:
             container_policy.require_allowed_containers(unregistered.nodes, caller)
             definition = replace(unregistered, owner=caller.owner)
         queue = self._queue(request, caller)
-        return self.warning(await self._checked_spec(request, definition, queue, caller), caller=caller)
+        return self.warning(await self._checked_spec(request, definition, queue, caller), request.tags, caller=caller)
 
-    def warning(self, spec: JobSpec, *, caller: Caller) -> str | None:
-        """Why no compute environment of its queue could hold the job, as a sentence; None: one could."""
-        return self._warnings.warning(spec, caller=caller)
+    def warning(self, spec: JobSpec, tags: Tags, *, caller: Caller) -> str | None:
+        """Its tags without a meaning, and why no compute environment of its queue could hold it; None: neither."""
+        return self._warnings.warning(spec, tags, caller=caller)
 
     async def _definition(self, request: JobRequest, caller: Caller) -> JobDefinition:
         return await self._catalog.definitions.find(request.definition_name, request.definition_revision, caller=caller)

@@ -17,6 +17,7 @@ LINE = "line"  # the parameter of a job that has the line of a file
 MAX_MEMBERS = 100_000  # jobs of one command
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)?\}", re.ASCII)
 _RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})", re.ASCII)
+_OTHER_RANGE = re.compile(r"-?[\d.]*\d(e-?\d+)?\.\.-?\.?\d.*", re.ASCII)
 
 
 class SweepMember(Struct, frozen=True, kw_only=True):
@@ -56,6 +57,8 @@ def values_axis(text: str) -> Axis:
 def _range(text: str) -> Sequence[str]:
     """The numbers of `1..5`; any other text is one value."""
     ends = _RANGE.fullmatch(text)
+    if ends is None and _OTHER_RANGE.fullmatch(text):
+        raise UsageError(f"{text} is not a range of whole numbers, as 1..5: list the values, as 0.1,0.2,0.3")
     if ends is None:
         return [text]
     first, last = int(ends[1]), int(ends[2])

@@ -8,6 +8,9 @@ _DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 ESCAPES = {control: ascii(chr(control))[1:-1] for control in (*_CONTROLS, *_DIRECTIONS)}
 #: The same without the tab and the line feed.
 ESCAPES_IN_LINES = {key: text for key, text in ESCAPES.items() if chr(key) not in "\t\n"}
+#: The beginnings of texts that a spreadsheet computes. Some versions of Excel take the wide characters for the others.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 #: A control sequence of terminals that sets colours (SGR).
 _COLOURS = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
 
@@ -20,6 +23,11 @@ def escape(text: str) -> str:
 def escape_lines(text: str) -> str:
     """As `escape`, for text of several lines: tabs and line feeds stay."""
     return text if text.isprintable() else text.translate(ESCAPES_IN_LINES)
+
+
+def csv_cell(text: str) -> str:
+    """The text for a spreadsheet: a text that would be a formula begins with an apostrophe. A number stays."""
+    return f"'{text}" if text.startswith(_FORMULA) and _NUMBER.fullmatch(text) is None else text
 
 
 def split_colours(text: str) -> list[str]:

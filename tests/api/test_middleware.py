@@ -24,6 +24,12 @@ async def test_every_answer_has_a_request_id_of_its_own(http):
     assert ids[0] != ids[1]
 
 
+async def test_no_cache_between_stores_an_answer_and_no_browser_guesses_its_type(http):
+    """A cache knows that an answer is of one user by the Authorization header, not by X-Auth-Token."""
+    for headers in ((await send(http))[1], (await send(http, Host="evil.example"))[1]):
+        assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-store", "nosniff")
+
+
 HOSTS = {
     200: ["127.0.0.1", "127.0.0.1:80", "localhost:22824", "LocalHost", "[::1]", "[::1]:8080", "batchq.example:1"],
     403: [

@@ -323,6 +323,20 @@ async def test_a_job_that_no_environment_can_hold_is_accepted_with_a_warning(ser
     assert len(server.store.all_jobs()) == 2
 
 
+@pytest.mark.parametrize(
+    ("tag", "warning"),
+    [
+        ("batchq:checkpoint", "The tag batchq:checkpoint has no effect: did you mean batchq:checkpoints?"),
+        ("batchq:retries", "The tag batchq:retries has no effect: names with this prefix are reserved."),
+        ("batchq:network", "The tag batchq:network has no effect on a job: set it on a compute environment."),
+    ],
+)
+async def test_a_tag_of_batchq_without_a_meaning_is_a_warning(accepted, sleeper, tag, warning):
+    answer = await accepted("SubmitJob", REQUEST | {"tags": {"project": "x", tag: "1"}})
+
+    assert answer["batchq"] == {"warning": warning}
+
+
 async def test_a_job_that_fits_an_idle_environment_has_the_answer_of_aws(accepted, sleeper, capacity):
     assert set(await accepted("SubmitJob", REQUEST)) == {"jobArn", "jobName", "jobId"}
 

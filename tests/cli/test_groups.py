@@ -312,6 +312,8 @@ async def test_each_row_of_a_file_is_a_job(tmp_path, console, batchq):
         (("--each", "a=1,,2"), "a value is empty"),
         (("--each", "a=5..1"), "is not a range"),
         (("--each", "a=1..999999"), "is not a range"),
+        (("--each", "a=0.1..0.5"), "is not a range of whole numbers, as 1..5: list the values"),
+        (("--each", "1a=1..2"), "1a=1..2: the name '1a' must be letters"),
         (("--each", "a=1..1000", "--each", "b=1..1000"), "1000000 jobs are too many"),
         (("--each", "a=1", "--array", "3"), "--each and --array exclude each other"),
         (("--max-running", "3"), "--max-running and --max-failed are limits of a group"),
@@ -326,13 +328,31 @@ async def test_a_sweep_that_cannot_be_is_refused(batchq, words, text):
 
 @pytest.mark.parametrize(
     ("rows", "text"),
-    [("a b\n1\n", "the column 'a b'"), ("a,b\n1\n", "row 2 has not as many values"), ("a\n", "has no rows")],
+    [
+        ("a b\n1\n", "the column 'a b'"),
+        ("a,b\n1\n", "row 2 has not as many values"),
+        ("a\n", "has no rows"),
+        ("", "has no rows"),
+        ("a;b\n1;2\n", "'a;b' is not a name .*; separate the columns by commas"),
+        ("a,a\n1,2\n", "two columns have the name 'a'"),
+        ('a,b\n"x,2\n', "line 2: unexpected end of data; a value with a comma"),
+    ],
 )
 def test_a_malformed_file_of_rows_is_refused(tmp_path, rows, text):
     (tmp_path / "runs.csv").write_text(rows)
 
     with pytest.raises(UsageError, match=text):
         read_axes((), str(tmp_path / "runs.csv"))
+
+
+def test_files_from_windows_have_the_same_rows_and_lines(tmp_path):
+    (tmp_path / "runs.csv").write_bytes('\ufefflr,note\r\n0.1,"a\r\nb"\r\n\r\n'.encode())
+    (tmp_path / "lines").write_bytes("\ufeffa\r\nb\u2028c\r\n".encode())
+
+    lines, rows = read_axes((str(tmp_path / "lines"),), str(tmp_path / "runs.csv"))
+
+    assert rows.points == ({"lr": "0.1", "note": "a\nb"},)
+    assert lines.points == ({"line": "a"}, {"line": "b\u2028c"})
 
 
 def test_text_in_braces_that_names_no_value_stays():

@@ -7,12 +7,14 @@ import re
 import signal
 import sys
 from datetime import datetime
+from io import StringIO
 
 import pytest
 
+from batchq.cli import bulk_stop
 from batchq.domain.enums import Outcome
 from batchq.domain.stop_messages import DONE
-from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job
+from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, job, job_id
 
 NOON_TODAY = int(datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp() * 1000)
 AT_ONCE = "FAILED at once, no container is created"
@@ -38,6 +40,20 @@ async def test_each_outcome_has_a_line_and_a_status(server, capsys, outcome, sta
     assert await batchq("terminate", ARRAY) == status
 
     assert capsys.readouterr().out.splitlines() == [f"{ARRAY}  {printed[0]}", printed[1]]
+
+
+async def test_more_jobs_than_a_request_names_are_those_that_are_as_old_as_the_question(server, capsys, monkeypatch):
+    server.jobs = [job("STOPPING", jobId=job_id("8f2c51a7", number), status="RUNNING") for number in range(21)]
+    monkeypatch.setattr(bulk_stop, "MAX_IDS", 20)
+    monkeypatch.setattr(bulk_stop, "can_ask", lambda: True)
+    monkeypatch.setattr(bulk_stop, "fetch_server_time", lambda _: NOON_TODAY)
+    monkeypatch.setattr(sys, "stdin", StringIO("y\n"))
+
+    assert await batchq("terminate", "-n", "sim*") == 0
+
+    (_, asked), (_, ordered) = server.requests
+    assert NOON_TODAY - 60_000 < ordered.pop("createdBefore") <= NOON_TODAY
+    assert ordered | {"dryRun": True} == asked
 
 
 def test_the_outcomes_of_the_server_are_known():

@@ -156,6 +156,31 @@ def test_environment_comes_from_a_file_and_from_the_shell(planned, folder, monke
     }
 
 
+def test_files_from_windows_have_the_same_variables_and_flags(planned, folder):
+    (folder / "env").write_bytes("\ufeffA=1\r\nB=2\r\n".encode())
+    (folder / "a.sh").write_bytes("\ufeff#!/bin/bash\r\n#BATCHQ --image busybox\r\necho\r\n".encode())
+
+    _, job = planned("a.sh", "--env-file", "env")
+
+    assert job["containerOverrides"]["environment"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    assert job["containerOverrides"]["command"][0] == "/bin/bash"
+
+
+def test_flags_below_the_first_command_have_no_effect_and_a_warning(folder, capsys):
+    (folder / "a.sh").write_text("set -e\n#BATCHQ --memory 8g\n")
+
+    assert main(["submit", "a.sh", "--image", "busybox", "--dry-run"]) == 0
+
+    warning = "a.sh, line 2: this #BATCHQ line has no effect; move it above the first command, line 1"
+    assert f"batchq: warning: {warning}\n" in capsys.readouterr().err
+
+
+def test_a_variable_of_a_file_whose_name_has_a_space_is_refused(refused, folder):
+    (folder / "env").write_text("export A=1\n")
+
+    assert "env: 'export A' has a space: write NAME=VALUE, without export" in refused("a", "--env-file", "env")
+
+
 def test_queue_and_definition_come_from_the_config_file(planned, folder):
     (folder / "config" / "batchq").mkdir(parents=True)
     (folder / "config" / "batchq" / "config.toml").write_text('[defaults]\nqueue = "gpu"\ndefinition = "align"')
@@ -169,7 +194,7 @@ def test_queue_and_definition_come_from_the_config_file(planned, folder):
 
 def test_a_script_is_the_command_and_its_flags_precede_those_of_the_command_line(planned, folder):
     head = "#!/bin/bash -e\n# train\n#BATCHQ --image python:3.12 --memory 2g\n\n#BATCHQ -e MODE='a b' --vcpus 2\n"
-    text = f"{head}echo $1\n#BATCHQ --gpus 4\n"
+    text = f"{head}echo $1\n"
     (folder / "train.sh").write_text(text)
 
     (definition,), job = planned("train.sh", "--memory", "4g", "--", "one", "--two")
@@ -221,6 +246,7 @@ def test_a_placeholder_that_no_value_has_is_a_warning(capsys, word, warning):
         ("#BATCHQ --name 'x\n", "a.sh, line 1: No closing quotation"),
         ("#BATCHQ -- x\n", "a.sh, line 1: the script is the command; -- cannot be used in a #BATCHQ line"),
         ("#BATCHQ --no-such-flag\n", "unrecognized arguments: --no-such-flag"),
+        ("\n", "the script a.sh is empty: write the commands of the job into it"),
         ("x" * 8192, "the script a.sh and the environment have 8242 characters as JSON; AWS Batch allows 8192"),
     ],
 )

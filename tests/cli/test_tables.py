@@ -140,6 +140,16 @@ def test_titles_are_escaped_because_users_name_the_values_of_a_sweep(flags):
     assert stdout.getvalue().split() == [r"\x1b]52;c;AAAA\x07\u202eLR", "1"]
 
 
+def test_csv_has_no_formulas_because_users_choose_values_and_reasons(capsys):
+    texts = ["=HYPERLINK(1)", "+1+1", "-a", "@SUM(1)", "\uff1d1+1", "-1.5e-3", "a=b", ""]
+    columns = [Column(title="=A", full=lambda row: row), Column(title="B", full=lambda _: "b")]
+
+    print_list(output_flags("-o", "csv"), {}, texts, columns)
+
+    cells = [line.rpartition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert cells == ["'=A", "'=HYPERLINK(1)", "'+1+1", "'-a", "'@SUM(1)", "'\uff1d1+1", "-1.5e-3", "a=b", ""]
+
+
 def test_a_query_selects_from_the_response(capsys):
     print_rows("--query", "jobs[?status=='FAILED'].id")
 

@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from batchq.compute.simulated.script import Script
+from batchq.domain.times import milliseconds
 from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
@@ -62,6 +63,22 @@ async def test_more_jobs_than_an_order_names_are_selected_by_creation(browser, h
     await browser.post("/ui/stop", form)
     found = await statuses(browser, [*ids, *late])
     assert [found[identifier] for identifier in (*ids, *late)] == ["FAILED", "FAILED", "FAILED", "PENDING"]
+
+
+async def test_jobs_that_match_since_a_preview_of_many_prevent_the_order(browser, held, monkeypatch):
+    """A filter of states selects other old jobs later. Here `late` stands for one: it counts as created before."""
+    monkeypatch.setattr("batchq.api.console.bulk_stop_page.MAX_NAMED", 2)
+    monkeypatch.setattr("batchq.api.console.bulk_stop_page.milliseconds", lambda now: milliseconds(now) + 600_000)
+    ids = await held(3)
+    form = await preview(browser, "name=sim-*", reason="enough")
+    late = await held(1, name="sim-late")
+
+    page = await browser.post("/ui/stop", form, status=400)
+
+    assert "1 job that was not in the preview: nothing was ordered" in page.text
+    assert set((await statuses(browser, [*ids, *late])).values()) == {"PENDING"}
+    await browser.post("/ui/stop", form_in(page, reason="enough"))
+    assert set((await statuses(browser, [*ids, *late])).values()) == {"FAILED"}
 
 
 async def test_a_job_that_is_created_in_the_millisecond_of_the_preview_is_in_the_preview(browser, held, monkeypatch):

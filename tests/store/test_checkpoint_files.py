@@ -304,10 +304,10 @@ async def test_a_user_waits_neither_for_what_another_user_deletes_nor_for_the_se
     monkeypatch.setattr(checkpoint_removal, "STEP", 5, raising=False)
     monkeypatch.setattr(checkpoint_removal, "BATCH", 5)
     users, done = {job_id(1): "", job_id(2): "eve", job_id(3): "ann"}, []
-    for job in users:
+    for job, user in users.items():
         checkpoint = (await store.prepare(job, ended=True)).path / "a"
         checkpoint.mkdir()
-        for number in range(5 if users[job] == "ann" else 500):
+        for number in range(5 if user == "ann" else 500):
             (checkpoint / f"{number}").write_text("x")
 
     async def delete(job):
