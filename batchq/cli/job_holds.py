@@ -1,8 +1,8 @@
 """`batchq hold`, `release`, `pause`, `resume`, `drain`, and `checkpoints`, from which paused jobs continue."""
 
+import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
-from urllib.parse import quote
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
@@ -31,6 +31,7 @@ DRAIN_QUEUE = "/v1/batchq/drainqueue"
 DRAINED = "accepts jobs and starts none; running jobs continue"
 KIB = 1024
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_CHECKPOINT_ID = re.compile(r"ckpt_[0-9a-f]{12}")
 
 
 def add_hold(command: ArgumentParser) -> None:
@@ -200,7 +201,9 @@ def add_checkpoints(command: ArgumentParser) -> None:
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
-    group.add_argument("--delete", action="append", metavar="CHECKPOINT", help="delete the checkpoint with this id")
+    group.add_argument(
+        "--delete", action="append", metavar="CHECKPOINT", help="delete the checkpoint with this id or name"
+    )
 
 
 def run_checkpoints(args: Namespace) -> int:
@@ -223,8 +226,16 @@ def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:
+    listed: Sequence[checkpoints.CheckpointResponse] = ()
+    if not all(map(_CHECKPOINT_ID.fullmatch, args.delete)):
+        listed = call(url, path, answer=checkpoints.CheckpointsResponse).checkpoints
+    ids = {checkpoint.name: checkpoint.id for checkpoint in listed}
+
     def request(name: str) -> checkpoints.DeleteCheckpointResponse:
-        return call(url, f"{path}/{quote(name, safe='')}", answer=checkpoints.DeleteCheckpointResponse, method="DELETE")
+        found = name if _CHECKPOINT_ID.fullmatch(name) else ids.get(name)
+        if found is None:
+            raise Invalid(f"the job has no such checkpoint; batchq checkpoints {args.job} lists ids and names")
+        return call(url, f"{path}/{found}", answer=checkpoints.DeleteCheckpointResponse, method="DELETE")
 
     def render(name: str, _: checkpoints.DeleteCheckpointResponse) -> str:
         return f"{name}  deleted"

@@ -81,6 +81,9 @@ def test_a_trainer_is_paused_with_a_checkpoint_and_resumed(simulated, batchq, su
     assert "epoch-1\t" not in batchq("checkpoints", job)
     _, error = batchq("checkpoints", job, "--delete", rows[0][0], status=1, errors=True)
     assert "not found" in error
+    _, error = batchq("checkpoints", job, "--delete", "epoch-9", status=1, errors=True)
+    assert f"epoch-9: the job has no such checkpoint; batchq checkpoints {job} lists ids and names" in error
+    assert batchq("checkpoints", job, "--delete", "epoch-2") == "epoch-2  deleted\n"
     batchq("terminate", job, "--force")
     reaches(batch, job, "FAILED")
 
