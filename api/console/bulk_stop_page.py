@@ -21,6 +21,7 @@ from batchq.api.console.job_filters import JobFilters
 from batchq.api.console.pages import Page, PageAnswer, PageTable
 from batchq.api.console.state import ConsoleState
 from batchq.api.console.stop_page import REASONS, ReasonForm
+from batchq.api.operations.job_pages import in_slices
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
@@ -169,11 +170,13 @@ async def bulk_stop(parts: Parts, visit: Call[BulkStopForm]) -> str:
 
 async def _require_no_others(parts: Parts, request: StopRequest, preview: StopPreview, caller: Caller) -> None:
     """Raise Invalid if the order would change jobs that the preview did not have."""
-    now, known = StopPreview(kind=preview.kind, selection=preview.selection), set(preview.hashes)
+    now, known = StopPreview(kind=preview.kind, selection=preview.selection), set[int]()
     await _collect(now, await parts.bulk_stops.preview(request, preview.selection, caller=caller))
-    others = sum(each not in known for each in now.hashes)
+    async for each in in_slices(preview.hashes):
+        known.add(each)
+    others = [each async for each in in_slices(now.hashes) if each not in known]
     if others:
-        text = f"{counted(others, 'job')} that {'was' if others == 1 else 'were'} not in the preview"
+        text = f"{counted(len(others), 'job')} that {'was' if len(others) == 1 else 'were'} not in the preview"
         raise Invalid(f"The filters now select {text}: nothing was ordered. This is a new one.")
 
 

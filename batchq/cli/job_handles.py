@@ -112,7 +112,8 @@ def resolve_jobs(
     """The complete ids of jobs, as `resolve_targets`. Raises UsageError for a group."""
     found = resolve_targets(url, handles, stops=stops, several=several)
     if found.groups:
-        raise UsageError(f"{found.groups[0]} is a group; this command takes a job")
+        group = found.groups[0]
+        raise UsageError(f"{group} is a group; this command takes a job: name one that batchq list {group} prints")
     return found.jobs
 
 

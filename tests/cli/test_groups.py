@@ -296,6 +296,15 @@ async def test_a_name_that_several_jobs_have_means_the_newest(batchq):
     assert (status, "is ambiguous" in refused[0]) == (2, True)
 
 
+async def test_a_command_for_one_job_names_the_list_of_the_jobs_of_a_group(batchq):
+    await batchq("submit", "busybox", "--name", "fit", *FAST, "--each", "lr=1,2")
+
+    status, _, printed = await batchq("submit", "busybox", "--after", "fit")
+
+    assert status == 2
+    assert re.search(r"this command takes a job: name one that batchq list g-\w+ prints", printed[0])
+
+
 async def test_each_row_of_a_file_is_a_job(tmp_path, console, batchq):
     (tmp_path / "runs.csv").write_text('lr,note\n0.1,"a, b"\n0.2,c\n')
 
