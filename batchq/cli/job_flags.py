@@ -51,12 +51,12 @@ def add_change_flags(command: ArgumentParser) -> None:
     flag("--retry", type=parse_count, metavar="N", help="attempts, at most 10")
     flag(
         "--time",
-        type=parse_seconds,
+        type=_time_limit,
         metavar="DURATION",
         help="time limit of each attempt, for example 90m; at least 60s",
     )
     flag("--priority", type=_priority, metavar="N", help="scheduling priority within the share, 0 to 9999")
-    flag("--share", metavar="NAME", help="share identifier, in a queue with a scheduling policy")
+    flag("--share", type=_filled, metavar="NAME", help="share identifier, in a queue with a scheduling policy")
     flag("--tag", action="append", type=parse_pair, metavar="NAME=VALUE", help="tag of the job")
     flag(
         "--need",
@@ -88,7 +88,7 @@ def add_job_flags(command: ArgumentParser) -> None:
         help="create paths of the server's machine that the job mounts and that do not exist; else the job fails",
     )
     flag("--cd", metavar="DIR", help="folder of the container in which the command starts; the image must have sh")
-    flag("--user", metavar="USER", help="user in the container (that of the image)")
+    flag("--user", type=_filled, metavar="USER", help="user in the container (that of the image)")
     flag("--group", metavar="NAME", help="group of the job (with --each: a new group with the name of the job)")
     flag("--max-running", type=parse_count, metavar="N", help="let at most N jobs of the group run at the same time")
     flag("--max-failed", type=parse_count, metavar="N", help="cancel the others when N jobs of the group have failed")
@@ -230,6 +230,19 @@ def _job_name(text: str) -> str:
     if not _JOB_NAME.fullmatch(text):
         why = "is not a name of at most 128 letters, digits, hyphens and underscores that begins with a letter or digit"
         raise ArgumentTypeError(f"{text!r} {why}")
+    return text
+
+
+def _time_limit(text: str) -> int:
+    seconds = parse_seconds(text)
+    if seconds == 0:
+        raise ArgumentTypeError(f"{text!r} is not a time limit: omit the flag for a job without a limit")
+    return seconds
+
+
+def _filled(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("the text is empty: omit the flag")
     return text
 
 
