@@ -36,11 +36,22 @@ BOTOCORE = botocore.session.get_session()
 THREADS = ThreadPoolExecutor(thread_name_prefix="boto3")
 PLACEHOLDER = "http://server.invalid"
 
+
+def requirements(**values):
+    return [{"type": kind, "value": amount} for kind, amount in values.items()]
+
+
 CONTAINER = {
     "image": "batchq-test:latest",
     "command": ["sleep", "1"],
-    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
+    "resourceRequirements": requirements(VCPU="1", MEMORY="64"),
 }
+
+
+def padded(request, size):
+    """The JSON of the request, of exactly `size` bytes."""
+    bare = json.dumps(request | {"parameters": {"x": ""}})
+    return json.dumps(request | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
 
 
 class Server(Backend):

@@ -19,26 +19,6 @@ def named(answer):
     return [f"{definition['jobDefinitionName']}:{definition['revision']}" for definition in answer["jobDefinitions"]]
 
 
-async def test_omitted_lists_of_a_definition_are_returned_empty(register, boto):
-    await register()
-
-    (described,) = (await boto.describe_job_definitions())["jobDefinitions"]
-
-    assert described == {
-        "jobDefinitionName": "it",
-        "jobDefinitionArn": ARN + "job-definition/it:1",
-        "revision": 1,
-        "status": "ACTIVE",
-        "type": "container",
-        "containerOrchestrationType": "ECS",
-        "platformCapabilities": ["EC2"],
-        "parameters": {},
-        "tags": {},
-        "containerProperties": CONTAINER
-        | {"environment": [], "mountPoints": [], "secrets": [], "ulimits": [], "volumes": []},
-    }
-
-
 async def test_the_actions_of_a_retry_strategy_are_returned_in_lower_case(register, boto):
     rules = [{"action": "RETRY", "onReason": "Cannot*"}, {"action": "Exit"}]
     await register(retryStrategy={"attempts": 2, "evaluateOnExit": rules})

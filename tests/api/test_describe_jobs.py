@@ -21,48 +21,19 @@ def task(job_id, attempt):
     return Tag(job_id=JobId(job_id), attempt=attempt).task_id
 
 
-async def test_a_submitted_job_has_the_request_and_no_attempt(submit, described, sleeper):
-    job_id = await submit(
-        parameters={"a": "b"},
-        tags={"team": "blue"},
-        timeout={"attemptDurationSeconds": 90},
-        retryStrategy={"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "EXIT"}]},
-        propagateTags=True,
-        schedulingPriorityOverride=7,
-    )
-
-    job = await described(job_id)
-
-    created = job.pop("createdAt")
-    assert isinstance(created, int)
-    assert job == {
-        "jobArn": f"{ARN}job/{job_id}",
-        "jobId": job_id,
-        "jobName": "a-job",
-        "jobQueue": ARN + "job-queue/default",
-        "jobDefinition": sleeper,
-        "status": "SUBMITTED",
-        "attempts": [],
-        "container": {
-            **CONTAINER,
-            "environment": [],
-            "mountPoints": [],
-            "networkInterfaces": [],
-            "secrets": [],
-            "ulimits": [],
-            "volumes": [],
-        },
-        "dependsOn": [],
+async def test_a_submitted_job_has_the_request_and_no_attempt(submit, described):
+    request = {
         "parameters": {"a": "b"},
         "tags": {"team": "blue"},
         "timeout": {"attemptDurationSeconds": 90},
-        "retryStrategy": {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "exit"}]},
         "propagateTags": True,
-        "platformCapabilities": ["EC2"],
-        "schedulingPriority": 7,
-        "isCancelled": False,
-        "isTerminated": False,
     }
+    retry = {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "EXIT"}]}
+
+    job = await described(await submit(**request, retryStrategy=retry, schedulingPriorityOverride=7))
+
+    retry = {"attempts": 3, "evaluateOnExit": [{"onExitCode": "1*", "action": "exit"}]}
+    assert (request | {"retryStrategy": retry, "schedulingPriority": 7, "attempts": []}).items() <= job.items()
 
 
 async def test_an_active_job_has_a_task_and_from_its_start_a_log_stream(server, submit, described):
@@ -82,26 +53,15 @@ async def test_an_active_job_has_a_task_and_from_its_start_a_log_stream(server, 
     assert "stoppedAt" not in running
 
 
-async def test_a_finished_job_has_its_outcome(server, submit, described):
+async def test_a_finished_job_has_its_times(server, submit, described):
     job_id = await submit()
     await server.runs(job_id)
     await server.ends(job_id)
 
     job = await described(job_id)
 
-    whereabouts = {name: job["container"][name] for name in ("taskArn", "containerInstanceArn", "logStreamName")}
-    assert (job["status"], job["statusReason"]) == ("SUCCEEDED", "Essential container in task exited")
-    assert (job["startedAt"], job["stoppedAt"]) == (MS, MS + 90000)
-    assert job["container"]["exitCode"] == 0
-    assert "reason" not in job["container"]
-    assert job["attempts"] == [
-        {
-            "container": {"exitCode": 0, "networkInterfaces": [], **whereabouts},
-            "startedAt": MS,
-            "stoppedAt": MS + 90000,
-            "statusReason": "Essential container in task exited",
-        }
-    ]
+    for ended in (job, *job["attempts"]):
+        assert (ended["startedAt"], ended["stoppedAt"]) == (MS, MS + 90000)
 
 
 async def test_each_attempt_has_its_own_task_and_log_stream(server, submit, described):

@@ -151,15 +151,6 @@ async def test_an_array_has_its_size_and_status_summary(array, submit, described
     assert "statusSummaryLastUpdatedAt" not in new
 
 
-async def test_a_child_has_its_index_and_no_size(array, described):
-    job = await described(f"{array}:0")
-
-    assert (job["jobId"], job["jobArn"]) == (f"{array}:0", f"{ARN}job/{array}:0")
-    assert (job["status"], job["arrayProperties"], job["tags"]) == ("SUCCEEDED", {"index": 0}, {})
-    assert (job["attempts"][0]["container"]["exitCode"], job["container"]["exitCode"]) == (0, 0)
-    assert job["retryStrategy"]["attempts"] == 2
-
-
 async def test_a_queue_lists_arrays_and_an_array_its_children(array, boto):
     queue = await boto.list_jobs(jobQueue="default", jobStatus="PENDING")
     ignored = [{"name": "JOB_NAME", "values": ["other"]}]

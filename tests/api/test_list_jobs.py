@@ -25,26 +25,14 @@ async def test_jobs_of_a_status_are_listed_newest_first_by_default_running_ones(
     assert named(await boto.list_jobs(**QUEUE, jobStatus="FAILED", nextToken="")) == []
 
 
-async def test_a_summary_has_the_members_of_aws(server, submit, boto, sleeper):
+async def test_a_summary_has_the_times_of_its_job(server, submit, boto):
     job_id = await submit("fails")
     await server.runs(job_id)
     await server.ends(job_id, exit_code=3)
 
     (job,) = (await boto.list_jobs(jobQueue=ARN + "job-queue/default", jobStatus="FAILED"))["jobSummaryList"]
 
-    assert isinstance(job.pop("createdAt"), int)
-    assert job == {
-        "jobArn": f"{ARN}job/{job_id}",
-        "jobId": job_id,
-        "jobName": "fails",
-        "jobDefinition": sleeper,
-        "status": "FAILED",
-        "statusReason": "Essential container in task exited",
-        "startedAt": 1795262400000,
-        "stoppedAt": 1795262490000,
-        "container": {"exitCode": 3},
-        "capacityUsage": [{"capacityUnit": "VCPU", "quantity": 1.0}],
-    }
+    assert (job["startedAt"], job["stoppedAt"]) == (1795262400000, 1795262490000)
 
 
 async def test_a_flag_is_present_only_if_it_is_true(submit, boto):

@@ -9,7 +9,7 @@ from batchq.api.batch.arns import BatchArns
 from batchq.api.batch.job_definitions import RegisterJobDefinition, to_definition
 from batchq.domain.container import Device, DevicePermission, Logging, Mount, Resources, Secret, Tmpfs, Ulimit
 from batchq.errors import NotSupported
-from tests.api.conftest import ARN, CONTAINER
+from tests.api.conftest import ARN, CONTAINER, padded, requirements
 from tests.api.fakes import ACCOUNT
 from tests.api.several import RANGES, SIDECAR, WORKER, with_nodes, with_range, with_task, with_worker
 from tests.support.builders import ADMIN, NOON
@@ -18,10 +18,6 @@ from tests.support.parts import LIMITS
 REQUEST = {"jobDefinitionName": "it", "type": "container", "containerProperties": CONTAINER}
 ARNS = BatchArns(account=ACCOUNT, region="eu-central-1")
 ROLE = "arn:aws:iam::123456789012:role/runs"
-
-
-def requirements(**values):
-    return [{"type": kind, "value": amount} for kind, amount in values.items()]
 
 
 def with_container(**members):
@@ -302,16 +298,10 @@ async def test_invalid_requests_are_refused_and_store_nothing(refuses):
     await refuses("RegisterJobDefinition", REFUSED)
 
 
-def padded(size):
-    """A request of exactly so many bytes."""
-    bare = json.dumps(REQUEST | {"parameters": {"x": ""}})
-    return json.dumps(REQUEST | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
-
-
 async def test_a_definition_of_24_kib_is_accepted_and_one_byte_more_is_refused(accepted, refused):
-    await accepted("RegisterJobDefinition", body=padded(24 * 1024))
+    await accepted("RegisterJobDefinition", body=padded(REQUEST, 24 * 1024))
 
-    assert "24 KiB" in await refused("RegisterJobDefinition", body=padded(24 * 1024 + 1))
+    assert "24 KiB" in await refused("RegisterJobDefinition", body=padded(REQUEST, 24 * 1024 + 1))
 
 
 DISK = {"devices": [{"hostPath": "/dev/sda"}]}

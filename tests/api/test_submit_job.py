@@ -13,15 +13,11 @@ from batchq.domain.machines import one_machine
 from batchq.domain.scheduling.capacity import Cluster
 from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.engine.account_limits import AccountPolicies, SubmitRateLimiter
-from tests.api.conftest import ARN, CONTAINER
+from tests.api.conftest import ARN, CONTAINER, padded, requirements
 from tests.support import builders
 
 REQUEST = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
 UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
-
-
-def requirements(**values):
-    return [{"type": kind, "value": amount} for kind, amount in values.items()]
 
 
 DEFINITION = ARN + "job-definition/sleeper"
@@ -405,18 +401,12 @@ async def test_a_fargate_job_stays_within_fargates_sizes(boto, submit):
         await submit(jobDefinition="small", containerOverrides={"resourceRequirements": requirements(MEMORY="4096")})
 
 
-def padded(size):
-    """A request of exactly so many bytes."""
-    bare = json.dumps(REQUEST | {"parameters": {"x": ""}})
-    return json.dumps(REQUEST | {"parameters": {"x": "y" * (size - len(bare))}}).encode()
-
-
 @pytest.mark.fault("IN17")
 async def test_a_request_below_30_kib_is_accepted_and_a_larger_one_refused_with_its_size(sleeper, accepted, refused):
-    await accepted("SubmitJob", body=padded(30 * 1024 - 1))
+    await accepted("SubmitJob", body=padded(REQUEST, 30 * 1024 - 1))
 
     for size in (30, 47):
-        message = await refused("SubmitJob", body=padded(size * 1024))
+        message = await refused("SubmitJob", body=padded(REQUEST, size * 1024))
         assert f"Job size must be less than 30 KiB, got {size} KiB" in message
 
 

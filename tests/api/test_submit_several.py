@@ -65,13 +65,13 @@ async def test_a_container_of_a_task_is_overridden_by_its_name(submitted):
     assert work.spec.command == ("echo", "80")
     assert work.spec.environment == (("A", "2"), ("B", "3"))
     assert (work.spec.resources.memory_mib, work.spec.resources.gpus) == (128, 1)
-    assert spec.resources.memory_mib == 160
+    assert (spec.resources.memory_mib, spec.resources.gpus) == (160, 1)
 
 
 async def test_the_length_of_a_tasks_overrides_is_limited_in_total(submitted):
-    long = {"environment": [{"name": "A", "value": "x" * 5000}]}
+    variables = [{"name": "A", "value": "x" * 5000}]
 
-    spec = await submitted(**duo({"name": "side"} | long, {"name": "work"} | long))
+    spec = await submitted(**duo({"name": "side", "environment": variables}, {"name": "work", "command": ["x" * 5000]}))
 
     assert length(spec.overrides) > 10000
 

@@ -41,6 +41,7 @@ async def test_tags_are_added_and_removed(boto, arn):
 
 async def test_a_resource_has_at_most_fifty_tags(boto, arn):
     await boto.tag_resource(resourceArn=arn, tags={f"key-{n}": "x" for n in range(50)})
+    await boto.tag_resource(resourceArn=arn, tags={"key-0": "changed"})
     with pytest.raises(boto.exceptions.ClientException, match="50"):
         await boto.tag_resource(resourceArn=arn, tags={"one more": "x"})
 

@@ -171,11 +171,3 @@ async def test_no_more_units_are_removed_than_are_left(catalog, update):
 
     with pytest.raises(Invalid, match="The total quantity is 7"):
         await update("REMOVE", 8)
-
-
-async def test_a_resource_created_again_has_its_whole_total(catalog):
-    catalog.consumable_resources.usage = FixedUsage(used_up=3)
-
-    await make_consumable(catalog, kind=ResourceKind.NON_REPLENISHABLE)
-
-    assert total(catalog) == 10

@@ -9,7 +9,7 @@ from batchq.domain.access.accounts import ROOT, Caller, Owner
 from batchq.domain.catalog import DefinitionStatus
 from batchq.domain.enums import Role
 from batchq.domain.ids import DefinitionRef
-from batchq.errors import Forbidden, Invalid, NotFound, StoreFailed
+from batchq.errors import Forbidden, NotFound, StoreFailed
 from batchq.services import catalog_tables
 from tests.support.builders import ADMIN, definition
 
@@ -58,18 +58,6 @@ async def test_tags_of_a_definition_change(catalog, reopened):
 
     assert (await catalog.definitions.find("a", None, caller=ADMIN)).tags == (("l", "x"),)
     assert await (await reopened()).definitions.get(made.ref) == replace(made, tags=(("l", "x"),))
-
-
-async def test_a_definition_has_at_most_fifty_tags(catalog):
-    many = tuple((f"key{number}", "") for number in range(51))
-    made = await catalog.definitions.register(definition(name="a", tags=many[:50]), caller=ADMIN)
-
-    with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.definitions.tag(made.ref, many, caller=ADMIN)
-    with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.definitions.register(definition(name="a", tags=many), caller=ADMIN)
-    with pytest.raises(NotFound, match="JobDefinition b:1 not found"):
-        await catalog.definitions.tag(DefinitionRef(name="b", revision=1), (), caller=ADMIN)
 
 
 async def test_a_definition_that_the_store_refuses_is_not_cached(catalog, store):

@@ -14,13 +14,10 @@ from batchq.domain.catalog import ComputeEnvironment, ShareWeight
 from batchq.domain.enums import State
 from batchq.errors import Invalid, NotFound, StoreFailed
 from batchq.services.catalog import CatalogService
-from tests.catalog.conftest import NoonClock, disabled_queue, make_environment, make_policy, make_queue
-from tests.support.builders import ADMIN, environment, queue
+from tests.catalog.conftest import NoonClock, disabled_queue, make_consumable, make_environment, make_policy, make_queue
+from tests.support.builders import ADMIN, definition, environment, queue
 from tests.support.inline import InlineStore
 from tests.support.stubs import BOTTOMLESS
-
-MANY_TAGS = tuple((f"key{number}", "value") for number in range(51))
-
 
 # ------------------------------------------------------------------------------------------------------------- making
 
@@ -173,22 +170,17 @@ async def test_new_tags_replace_and_extend_existing_ones(catalog, reopened):
     assert again.queues["default"].tags == (("b", "3"),)
 
 
-async def test_fifty_tags_are_the_maximum(catalog):
-    await make_environment(catalog, tags=MANY_TAGS[:50])
-    await make_queue(catalog, tags=MANY_TAGS[:50])
-
-    with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.compute_environments.tag("local", MANY_TAGS[50:], caller=ADMIN)
-    with pytest.raises(Invalid, match="at most 50 tags"):
-        await catalog.job_queues.tag("default", MANY_TAGS[50:], caller=ADMIN)
-    with pytest.raises(Invalid, match="at most 50 tags"):
-        await make_environment(catalog, "other", tags=MANY_TAGS)
-    await catalog.compute_environments.tag("local", (("key0", "changed"),), caller=ADMIN)
-
-    assert {name: len(environment.tags) for name, environment in catalog.environments.items()} == {"local": 50}
-
-
 # ------------------------------------------------------------------------------------------------------ the first start
+
+
+async def test_a_resource_is_created_with_at_most_fifty_tags(catalog):
+    many = tuple((f"key{number}", "value") for number in range(51))
+
+    for create in (make_environment, make_consumable):
+        with pytest.raises(Invalid, match="at most 50 tags"):
+            await create(catalog, tags=many)
+    with pytest.raises(Invalid, match="at most 50 tags"):
+        await catalog.definitions.register(definition(tags=many), caller=ADMIN)
 
 
 async def test_the_first_start_creates_an_environment_and_a_queue(catalog):

@@ -67,17 +67,6 @@ async def kept(store):
     return store
 
 
-async def test_jobs_that_ended_before_the_time_are_deleted(kept):
-    await saved(kept, over(1), over(2, status=Status.FAILED), at=NOON)
-    await saved(kept, over(3), at=NOON + DAY)
-    await saved(kept, job(number=4, status=Status.RUNNING), at=NOON)
-
-    assert await pruned(kept, before=NOON + DAY) == [2]
-
-    assert await left(kept) == [3, 4, 900]
-    assert await kept.jobs([job_id(1), job_id(2)]) == {}
-
-
 async def test_the_end_of_a_job_is_the_time_of_its_final_status(kept):
     running = job(number=1, status=Status.RUNNING)
     await saved(kept, running, at=NOON)
@@ -134,19 +123,6 @@ async def test_the_oldest_jobs_are_deleted_first_in_batches(kept):
     assert first.jobs == 3
     assert await left(kept) == [0, 1, 2, 3, 900]
     assert sum(await pruned(kept, limit=3)) == 4
-
-
-async def test_a_dependency_is_kept_while_a_job_waits_for_it(kept):
-    dependent = job(number=5, status=Status.PENDING, depends_on=[job_id(1)])
-    await saved(kept, over(1), over(2), dependent)
-
-    await pruned(kept)
-    waited_for = await left(kept)
-    await kept.commit(Changes(updated=(replace(dependent, status=Status.RUNNABLE),)))
-    await pruned(kept)
-
-    assert waited_for == [1, 5, 900]
-    assert await left(kept) == [5, 900]
 
 
 # -------------------------------------------------------------------------------------------------------------- arrays

@@ -79,14 +79,6 @@ async def test_a_list_of_streams_has_those_of_visible_jobs(store):
     ] == ["a"]
 
 
-async def test_a_definition_name_belongs_to_its_first_owner(store):
-    await store.add_definition(definition(name="a", owner=ADA), caller=None)
-    await store.add_definition(definition(name="a", owner=ADA), caller=None)
-
-    assert await store.definition_owner("a") == ADA
-    assert await store.definition_owner("A") is None
-
-
 async def test_a_list_of_definitions_has_the_visible_ones(store):
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))

@@ -8,15 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from batchq.domain import events as on
 from batchq.domain.enums import Status, StopKind
 from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, parent_of, stream_name
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.reconcile import container_tags
-from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves, with_history
-from batchq.domain.lifecycle.transitions import step
+from batchq.domain.lifecycle.status import MAX_MOVES, recent_moves
 from batchq.domain.stop_values import StopOrder
-from batchq.errors import IllegalTransition
 from tests.domain.lives import runnable, running
 from tests.support.builders import NOON, attempt, job, job_id, spec
 
@@ -160,13 +157,3 @@ def test_a_stop_order_and_the_end_are_moves():
 
 def test_a_time_without_a_time_zone_in_a_damaged_record_does_not_hide_the_history():
     assert len(recent_moves(retried(ended(1), created_at=NOON.replace(tzinfo=None)))) == 4
-
-
-def test_an_illegal_transition_shows_the_recent_history():
-    job = retried(ended(1))
-
-    with pytest.raises(IllegalTransition) as why:
-        step(job, on.DependenciesMet(), NOON + 60 * SECOND)
-
-    assert str(why.value) == f"DependenciesMet cannot happen to {with_history(job)}"
-    assert "attempt 1 ended (exit code 1, None)" in str(why.value)

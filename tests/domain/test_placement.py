@@ -48,12 +48,6 @@ def running(**fields):
     return job(status=Status.RUNNING, attempt=attempt(environment="local"), **fields)
 
 
-def test_an_environment_reduced_below_its_usage_takes_no_job():
-    free = room(environment("local", max_millicpus=2000), active=[running(millicpus=3000)])
-
-    assert isinstance(free.place_or_reserve(small(millicpus=1), ["local"]), Insufficient)
-
-
 @pytest.mark.parametrize("names", [["off"], ["gone"], []])
 def test_without_an_enabled_environment_a_job_waits_and_blocks_no_other(names):
     free = room(environment("off", state=State.DISABLED), environment("local"))

@@ -4,18 +4,7 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
-from batchq.domain.container import Overrides, Resources
 from batchq.domain.enums import Status
-from batchq.domain.task import (
-    DefinitionForm,
-    NodeRange,
-    Nodes,
-    Task,
-    TaskContainer,
-    effective_nodes,
-    one_task,
-    together,
-)
 from tests.domain.lives import after, starting
 from tests.domain.part_lives import app, cannot_start, ends, runs, sidecar, states, task_job
 from tests.support import builders
@@ -57,61 +46,6 @@ def test_the_first_essential_container_that_ends_decides():
 
 def test_a_start_failure_without_a_reason_fails_the_job():
     assert after(task_job(app()), cannot_start(APP, reason="")).status is Status.FAILED
-
-
-def container(name, *, essential=True, **changes):
-    return TaskContainer(name=name, spec=builders.container(**changes), essential=essential)
-
-
-TASK = Task(
-    containers=(
-        container("side", essential=False, command=("Ref::what",), millicpus=250, memory_mib=32),
-        container("work", command=("run", "Ref::what"), millicpus=1000, memory_mib=64, gpus=1),
-    )
-)
-SMALL = Task(containers=(container("default", millicpus=1000, memory_mib=16),))
-GANG = Nodes(
-    count=4,
-    ranges=(NodeRange(first=0, last=3, task=SMALL), NodeRange(first=2, last=3, task=TASK)),
-    form=DefinitionForm.NODES,
-)
-
-
-def test_a_task_reserves_what_its_containers_do():
-    assert TASK.resources == Resources(millicpus=1250, memory_mib=96, gpus=1)
-
-
-def test_a_multi_node_job_reserves_the_sum_of_its_nodes():
-    assert GANG.resources == Resources(millicpus=2 * 1000 + 2 * 1250, memory_mib=2 * 16 + 2 * 96, gpus=2)
-
-
-def test_the_first_essential_container_represents_the_task():
-    assert TASK.leading.name == "work"
-    assert GANG.leading.name == "default"
-
-
-def test_each_container_has_its_own_overrides_and_all_have_the_parameters():
-    over = {"work": Overrides(environment=(("A", "1"),), memory_mib=128)}
-
-    (made,) = effective_nodes(one_task(TASK), {(0, 0): over}, (("what", "it"),)).tasks
-
-    assert [other_container.spec.command for other_container in made.containers] == [("it",), ("run", "it")]
-    assert [other_container.spec.environment for other_container in made.containers] == [(), (("A", "1"),)]
-    assert [other_container.spec.resources.memory_mib for other_container in made.containers] == [32, 128]
-
-
-def test_overrides_of_a_range_apply_to_it_only():
-    made = effective_nodes(GANG, {(2, 3): {"side": Overrides(command=("x",))}}, ())
-
-    assert made.task(2).container("side").spec.command == ("x",)
-    assert made.task(0) == GANG.task(0)
-
-
-def test_the_length_of_all_overrides_of_a_task_counts():
-    one = Overrides(command=("a", "b"), environment=(("A", "1"),))
-    two = Overrides(command=("c",), environment=(("A", "2"),))
-
-    assert together([one, Overrides(), two]) == Overrides(command=("a", "b", "c"), environment=(("A", "1"), ("A", "2")))
 
 
 @pytest.mark.parametrize(("work", "key"), [({}, ""), ({"task": builders.task(app())}, APP)], ids=["container", "task"])

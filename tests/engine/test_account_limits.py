@@ -31,7 +31,6 @@ from tests.engine.harness import (
 from tests.support.builders import (
     container,
     environment,
-    job,
     job_id,
     policy,
     queue,
@@ -305,16 +304,6 @@ async def test_a_changed_limit_applies_to_later_submissions(harness, directory_o
 async def test_unreadable_limits_stay_as_they_were(harness, directory_of_accounts):
     await harness.process(new_job(1), new_job(2))
     directory_of_accounts.unreadable = True
-    messages = [new_job(3), new_job(4)]
-
-    await harness.process(*messages)
-
-    assert accepted(*messages) == [True, False]
-
-
-async def test_a_restart_counts_the_stored_jobs(directory_of_accounts):
-    waiting = [job(number=number, owner=TEAM, status=Status.RUNNABLE, container=LARGE) for number in (1, 2)]
-    harness = await harness_with(*waiting, accounts=AccountPolicies(directory=directory_of_accounts, enforced=True))
     messages = [new_job(3), new_job(4)]
 
     await harness.process(*messages)

@@ -67,22 +67,6 @@ async def test_an_order_interrupted_by_a_crash_is_completed():
     assert await statuses(harness, 9) == [Status.FAILED] * 9
 
 
-async def test_a_failure_in_a_sequential_array_ends_the_remaining_children_in_the_next_unit_of_work():
-    harness = await harness_with()
-    sequential = Dependency(job_id=None, type=DependencyType.SEQUENTIAL)
-    await harness.process(submit(ONE, array_size=9, depends_on=[sequential]), SURVEYED)
-    while harness.loop.arrays.unfinished:
-        await harness.process(ContinueWork())
-    assert started(harness) == [child_id(ONE, 0)]
-
-    await harness.process(JobEvent(job_id=child_id(ONE, 0), event=on.StartFailed(attempt=1, reason="no image")))
-    assert (await parent_of(harness)).array_state.failed_index == 0
-    while harness.loop.arrays.unfinished:
-        await harness.process(ContinueWork())
-
-    assert await statuses(harness, 9) == [Status.FAILED] * 9
-
-
 async def test_a_request_about_an_unspawned_child_is_answered_when_it_is_spawned():
     harness = await harness_with()
     await harness.process(submit(ONE, array_size=7))

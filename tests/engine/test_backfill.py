@@ -48,17 +48,6 @@ async def test_a_job_that_fits_beside_the_head_starts():
     assert environments_of(unit, head, stays, goes) == [None, None, "local"]
 
 
-async def test_a_job_that_ends_before_the_head_can_start_is_placed():
-    runs = running(millicpus=1000, timeout=HOUR)
-    head = runnable(millicpus=4000)
-    long, short = runnable(millicpus=1000), runnable(millicpus=1000, timeout=HOUR / 2)
-    store = await stored(runs, head, long, short)
-
-    unit = await after_placement(store, catalog_of())
-
-    assert environments_of(unit, head, long, short) == [None, None, "local"]
-
-
 async def test_a_short_job_takes_no_consumed_resource_of_the_head():
     tokens = consumable("tokens", total=5, kind=ResourceKind.NON_REPLENISHABLE)
     runs = running(millicpus=3000, timeout=HOUR)

@@ -124,15 +124,6 @@ async def test_a_unit_of_work_that_is_not_saved_marks_no_job():
     await harness.tasks.cancel()
 
 
-async def test_the_head_shows_that_its_environment_is_disabled():
-    head = runnable()
-    harness = await harness_with(head, catalog=catalog_of(environments=[environment(state="DISABLED")]))
-
-    await harness.process(SURVEYED)
-
-    assert (await blocked(harness, head))[0] == status_reasons.NO_ENVIRONMENT
-
-
 async def test_a_head_that_became_unschedulable_stays_unschedulable():
     runs, head = running(millicpus=1000), runnable(millicpus=4000)
     catalog = catalog_of()

@@ -80,17 +80,6 @@ async def test_a_bulk_stop_of_exactly_one_batch_completes_in_the_next_unit_of_wo
     assert await harness.store.bulk_stops() == ()
 
 
-async def test_selected_jobs_do_not_start_and_other_jobs_do():
-    jobs = [runnable(number=number) for number in range(7)]
-    other = runnable(number=7, queue=QueueName("other"))
-    harness = await harness_with(*jobs, other, catalog=catalog_of(queue(), queue("other")))
-    await harness.process(order()[0])
-
-    await harness.process(SURVEYED)
-
-    assert started(harness) == {other.id}
-
-
 async def test_a_job_placed_in_the_unit_of_work_of_the_order_is_stopped_as_an_active_job():
     jobs = [runnable(), runnable(millicpus=64_000)]
     harness, (message, reports) = await harness_with(*jobs), order(kind=StopKind.TERMINATE)
@@ -189,23 +178,6 @@ async def test_a_selected_dependent_has_the_reason_of_the_bulk_stop():
 
     assert {str(decision.outcome) for some in reports[:-1] for decision in some} == {"CANCELLED"}
     assert (await harness.store.jobs([waits.id]))[waits.id].status_reason == "enough"
-
-
-async def test_a_bulk_stop_that_selects_children_waits_until_they_are_spawned():
-    harness, (message, reports) = await harness_with(), order(JobSelection(children=True))
-    await harness.process(submit(ONE, array_size=5))
-
-    await harness.process(message)
-    assert not message.answer.done()
-    await harness.process(message)
-    await harness.process(message)
-    assert message.answer.done()
-    await harness.process(ContinueWork())
-    await harness.process(ContinueWork())
-
-    assert [place for some in places(reports)[:-1] for place in some] == [
-        child_id(ONE, index) for index in (4, 3, 2, 1, 0)
-    ]
 
 
 async def test_a_bulk_stop_does_not_wait_for_arrays_submitted_later():

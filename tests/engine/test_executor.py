@@ -213,20 +213,6 @@ async def test_a_refused_start_without_an_unanswered_call_is_reported_at_once():
     assert harness.engine.inspections == 0
 
 
-async def test_a_container_whose_creation_cannot_be_saved_is_not_started():
-    harness = ExecutorHarness(seconds=60)
-    harness.disk_full = True
-    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
-    await asyncio.sleep(60)
-    assert "start" not in harness.engine.calls(harness.tag)
-
-    harness.disk_full = False
-
-    await harness.tasks.drain(max_seconds=1000)
-    assert harness.engine.calls(harness.tag).count("start") == 1
-    assert {container.container_id for container in harness.created} == {"1"}
-
-
 async def test_a_start_abandoned_while_its_creation_is_saved_is_not_made():
     harness = ExecutorHarness(seconds=60)
     harness.saving.clear()
@@ -369,17 +355,6 @@ async def test_an_inspection_of_a_running_container_posts_a_timer_message():
     await harness.execute(do.InspectContainer(tag=harness.tag))
 
     assert harness.timer_messages == 1
-
-
-async def test_a_repeated_stop_sends_no_second_signal():
-    harness = ExecutorHarness(seconds=60, on_term=None)
-    await harness.execute(do.StartContainer(tag=harness.tag))
-    await harness.execute(do.StopContainer(tag=harness.tag))
-
-    await harness.execute(do.StopContainer(tag=harness.tag))
-
-    assert harness.engine.calls(harness.tag).count("stop") == 1
-    assert harness.events[1:] == [on.StopSignalDelivered(attempt=1)] * 2
 
 
 class MultiContainerHarness(ExecutorHarness):

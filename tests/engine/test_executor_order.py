@@ -45,20 +45,6 @@ async def test_a_reported_start_is_not_run_again():
     assert harness.engine.calls(harness.tag) == ["create", "start"]
 
 
-async def test_a_container_that_is_being_started_is_not_lost():
-    harness = ExecutorHarness(seconds=60)
-    harness.saving.clear()
-    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
-    await asyncio.sleep(1)
-
-    harness.executor.inspect_again(harness.tag)
-    await asyncio.sleep(1)
-
-    assert harness.events == []
-    harness.saving.set()
-    await harness.tasks.drain(max_seconds=1000)
-
-
 async def test_a_stop_of_an_absent_container_causes_an_inspection():
     harness = ExecutorHarness(seconds=60)
 
@@ -201,7 +187,9 @@ async def test_a_container_that_is_absent_during_its_start_is_not_lost():
     harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
     await asyncio.sleep(1)
 
-    harness.executor.on_death(DeathReport(tag=harness.tag, found=None))
+    for report in (DeathReport(tag=harness.tag, found=None), harness.tag):
+        harness.executor.on_death(report)
+        await asyncio.sleep(1)
 
     assert harness.events == []
     harness.saving.set()

@@ -13,7 +13,7 @@ from batchq.engine.loop import FAILURE_SHOWN_FOR, RETRY_DELAY
 from batchq.engine.mailbox import JobEvent, UpdateTags
 from batchq.errors import Invalid, StoreFailed, Unavailable
 from batchq.ports.jobs import Changes
-from tests.domain.lives import after, cancel, exited, failed, placed, runnable, running, terminate
+from tests.domain.lives import after, cancel, exited, placed, runnable, running, terminate
 from tests.domain.part_lives import runs, task_job
 from tests.engine.harness import (
     ONE,
@@ -209,19 +209,6 @@ async def test_a_new_job_is_placed_in_its_first_unit_of_work():
         Status.SUBMITTED,
         Status.RUNNABLE,
         Status.STARTING,
-    ]
-
-
-async def test_new_jobs_get_ascending_orders_above_all_earlier_ones():
-    before = failed()
-    harness = await harness_with(before)
-    first, second = submit(ONE), submit(TWO)
-
-    await harness.process(first, second)
-
-    assert [first.answer.result().sequence, second.answer.result().sequence] == [
-        before.sequence + 1,
-        before.sequence + 2,
     ]
 
 

@@ -92,25 +92,13 @@ async def test_a_low_priority_message_is_taken_with_the_next_message():
     assert numbers_of(taken) == [1, 2]
 
 
-async def test_a_low_priority_message_alone_is_taken_after_the_delay():
+async def test_each_low_priority_message_alone_is_taken_after_its_own_delay():
     mailbox = Mailbox()
-    mailbox.post(low_priority_message(1))
 
-    taken = await mailbox.take(10)
-
-    assert numbers_of(taken) == [1]
-    assert asyncio.get_running_loop().time() == pytest.approx(LOW_PRIORITY_DELAY)
-
-
-async def test_a_second_low_priority_message_is_taken_after_its_own_delay():
-    mailbox = Mailbox()
-    mailbox.post(low_priority_message(1))
-    await mailbox.take(10)
-    mailbox.post(low_priority_message(2))
-
-    taken = await asyncio.wait_for(mailbox.take(10), 2 * LOW_PRIORITY_DELAY)
-
-    assert numbers_of(taken) == [2]
+    for number in (1, 2):
+        mailbox.post(low_priority_message(number))
+        assert numbers_of(await asyncio.wait_for(mailbox.take(10), 2 * LOW_PRIORITY_DELAY)) == [number]
+        assert asyncio.get_running_loop().time() == pytest.approx(number * LOW_PRIORITY_DELAY)
 
 
 async def test_a_taken_low_priority_message_leaves_no_timer():

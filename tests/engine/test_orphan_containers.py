@@ -40,14 +40,6 @@ def test_an_orphan_is_observed_for_a_minute():
     assert orphans.expired([ONE], at(60)) == [ONE]
 
 
-def test_an_orphan_that_still_exists_is_removed_again():
-    orphans = surveyed_orphans()
-    orphans.expired([ONE], at(0))
-
-    assert orphans.expired([ONE], at(60)) == [ONE]
-    assert orphans.expired([ONE], at(70)) == [ONE]
-
-
 def test_each_orphan_has_its_own_minute():
     orphans = surveyed_orphans()
     orphans.expired([ONE], at(0))

@@ -3,7 +3,6 @@
 import pytest
 from msgspec.structs import replace
 
-from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import ResourceKind
 from batchq.domain.enums import Status
@@ -12,7 +11,7 @@ from batchq.domain.job import ConsumableRequirement, Dependency
 from batchq.engine.mailbox import CatalogChanged, SearchQueues
 from batchq.engine.scheduling import placement_pass
 from batchq.engine.scheduling.queue_reader import QueueSearchPosition, next_searches
-from tests.domain.lives import after, cancel, exited, pending, runnable, running, started, terminate
+from tests.domain.lives import cancel, exited, pending, runnable, running, started
 from tests.engine.harness import ONE, SURVEYED, catalog_of, event_message, harness_with, request, submit
 from tests.support import builders
 from tests.support import world as worlds
@@ -107,34 +106,6 @@ async def test_an_older_job_that_becomes_runnable_is_the_new_head():
     await harness.process(event_message(last, exited(0)))
 
     assert [await reason(harness, job_id) for job_id in (older, head)] == [FOR_VCPUS, None]
-
-
-async def test_the_job_behind_a_terminated_head_is_the_new_head():
-    head, behind = runnable(sequence=8), runnable(sequence=9)
-    harness = await surveyed_harness(running(millicpus=FULL), head, behind)
-
-    await harness.process(request(head, terminate()))
-
-    assert await reason(harness, behind) == FOR_VCPUS
-
-
-async def test_a_job_that_waits_in_a_queue_that_was_empty_starts_when_capacity_is_free():
-    runs = running(millicpus=FULL)
-    harness = await surveyed_harness(runs)
-    await harness.process(submit(ONE))
-
-    await harness.process(event_message(runs, exited(0)))
-
-    assert (await harness.store.jobs([ONE]))[ONE].status is Status.STARTING
-
-
-async def test_a_blocked_head_starts_when_capacity_is_free():
-    runs, head = running(millicpus=FULL), after(runnable(), on.FoundBlocked(reason=FOR_VCPUS))
-    harness = await surveyed_harness(runs, head)
-
-    await harness.process(event_message(runs, exited(0)))
-
-    assert await harness.status(head) is Status.STARTING
 
 
 async def test_a_queue_whose_last_job_started_is_not_read_again():

@@ -65,14 +65,6 @@ class HookedStore:
         return getattr(self._store, name)
 
 
-async def test_a_share_is_charged_when_its_job_is_placed():
-    harness = await harness_with(catalog=FAIR)
-
-    await harness.process(SURVEYED, submit(ONE, share_identifier="red", millicpus=3000))
-
-    assert await share(harness) == (1, 3000)
-
-
 async def test_a_share_gets_back_the_resources_of_an_ended_job():
     harness = await harness_with(catalog=FAIR)
     await harness.process(
@@ -110,16 +102,6 @@ async def test_a_unit_of_work_that_is_not_saved_charges_no_share():
 
     assert lost.answer.exception() is not None
     assert await share(harness) == (1, 1000)
-
-
-async def test_a_restarted_engine_loads_the_stored_usage():
-    harness = await harness_with(catalog=FAIR)
-    await harness.process(SURVEYED, submit(ONE, share_identifier="red"))
-    await harness.loop.load()
-
-    await harness.process(submit(TWO, share_identifier="red"))
-
-    assert await share(harness) == (2, 2000)
 
 
 async def test_a_queue_without_a_policy_has_no_share_usage():

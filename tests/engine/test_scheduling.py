@@ -77,17 +77,6 @@ async def test_the_order_of_queues(held, queues, jobs, placed):
     assert environments_of(unit, *jobs) == placed
 
 
-async def test_a_job_that_became_runnable_in_this_unit_of_work_is_placed_in_it():
-    job, store = submitted(), await stored()
-    unit = new_unit()
-    unit.insert(job, None)
-    unit.step(job.id, on.DependenciesMet())
-
-    await after_placement(store, catalog_of(), unit)
-
-    assert environments_of(unit, job) == ["local"]
-
-
 async def test_a_new_job_is_placed_after_older_jobs():
     old, new = runnable(millicpus=3000), submitted(millicpus=3000)
     store = await stored(old)
@@ -123,17 +112,6 @@ async def test_a_job_changed_in_this_unit_of_work_is_placed_once():
 
     assert environments_of(unit, job) == ["local"]
     assert len(unit.effects) == 1
-
-
-async def test_capacity_released_in_this_unit_of_work_is_used_in_it():
-    runs, waits = running(millicpus=4000), runnable(millicpus=4000)
-    store = await stored(runs, waits)
-    unit = new_unit(runs)
-    unit.step(runs.id, exited(0))
-
-    await after_placement(store, catalog_of(), unit)
-
-    assert environments_of(unit, waits) == ["local"]
 
 
 async def test_capacity_used_in_this_unit_of_work_is_not_free():

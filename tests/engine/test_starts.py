@@ -3,7 +3,6 @@
 import pytest
 
 from batchq.domain.ids import JobId, Tag
-from batchq.domain.job import ArrayChild
 from batchq.engine.containers.start_breaker import MAX_PAUSE, MIN_JOBS, StartBreaker
 from batchq.engine.containers.translation import launch_spec
 from batchq.engine.supervisor import Supervisor
@@ -33,14 +32,6 @@ def test_the_container_gets_its_attempt_queue_and_environment():
     assert ("AWS_EXECUTION_ENV", "AWS_ECS_EC2") in launch_spec(job, tag(job)).environment
 
 
-def test_a_child_gets_its_index_and_the_size_of_its_array():
-    child = starting(array_size=3, child=ArrayChild(parent="parent", index=2))
-
-    variables = result(child)
-
-    assert (variables["JOB_ARRAY_INDEX"], variables["JOB_ARRAY_SIZE"], variables["JOB_ID"]) == ("2", "3", child.id)
-
-
 def test_a_container_of_a_task_gets_the_variables_of_a_single_container():
     job = task_job(app(image="this"), sidecar(image="that"))
 
@@ -68,30 +59,13 @@ def test_each_container_of_a_task_knows_the_others():
     assert (made.share_ipc, made.share_pids) == (True, False)
 
 
-def test_each_node_gets_its_index_and_the_number_of_nodes():
-    job = multi_node_job(gang(3, main=1))
+@pytest.mark.parametrize("address", ["10.0.0.7", None])
+def test_the_other_nodes_get_the_number_of_nodes_and_the_address_of_the_main_node(address):
+    job = after(multi_node_job(gang(3, main=1)), runs("1/app", address=address))
 
-    variables = result(job, "1/app")
-
-    assert variables["JOB_ID"] == f"{job.id}#1"
-    assert (variables["JOB_NODE_INDEX"], variables["JOB_MAIN_NODE_INDEX"], variables["JOB_NUM_NODES"]) == (
-        "1",
-        "1",
-        "3",
-    )
-
-
-def test_the_other_nodes_get_the_address_of_the_main_node():
-    job = after(multi_node_job(gang(3, main=1)), runs("1/app", address="10.0.0.7"))
-
-    assert result(job, "0/app")["JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] == "10.0.0.7"
-    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in result(job, "1/app")
-
-
-def test_without_addresses_no_address_is_set():
-    job = after(multi_node_job(), runs("0/app"))
-
-    assert "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS" not in result(job, "1/app")
+    own = {"JOB_NUM_NODES": "3", "JOB_MAIN_NODE_INDEX": "1", "JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": address}
+    assert {name: result(job, "0/app").get(name) for name in own} == own
+    assert {name: result(job, "1/app").get(name) for name in own} == own | {"JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": None}
 
 
 CLOCK = VirtualClock()

@@ -33,16 +33,6 @@ async def tasks():
     await under_test.cancel()
 
 
-async def test_a_failed_loop_is_restarted_and_reported(tasks):
-    loop = FailingLoop(2)
-
-    tasks.supervise("scheduler", loop.run)
-    await asyncio.sleep(10)
-
-    assert loop.runs == 3
-    assert tasks.health() == {"scheduler": "restarted 2 times"}
-
-
 async def test_a_loop_that_failed_for_hours_is_still_restarted(tasks):
     loop = FailingLoop(2000)
 

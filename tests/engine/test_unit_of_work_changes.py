@@ -160,17 +160,6 @@ def test_each_status_change_has_the_status_before_and_after():
     ]
 
 
-def test_an_attempt_that_runs_has_a_log_stream():
-    job = starting()
-    unit = new_unit(job, now=at(3))
-
-    unit.step(job.id, started())
-
-    (stream,) = changes(unit).streams
-    assert stream.name == stream_name("a-definition", job.tag) == f"a-definition/default/{job.tag.task_id}"
-    assert (stream.tag, stream.created_at) == (job.tag, at(3))
-
-
 TASK, ONE_APP = task_job(app(), sidecar()), task_job(app(), attempts=2)
 
 
@@ -202,12 +191,12 @@ TASK, ONE_APP = task_job(app(), sidecar()), task_job(app(), attempts=2)
     ],
 )
 def test_each_container_that_ran_gets_one_log_stream(job, events, containers):
-    unit = new_unit(job)
+    unit = new_unit(job, now=at(3))
 
     for event in events:
         unit.step(job.id, event)
 
     tags = [replace(job.tag, container_key=key) for key in containers]
-    assert [(stream.tag, stream.name) for stream in changes(unit).streams] == [
-        (tag, stream_name("a-definition", tag)) for tag in tags
+    assert [(stream.tag, stream.name, stream.created_at) for stream in changes(unit).streams] == [
+        (tag, stream_name("a-definition", tag), at(3)) for tag in tags
     ]

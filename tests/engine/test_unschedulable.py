@@ -43,20 +43,6 @@ async def free_misfits(unit, store, catalog):
     )
 
 
-@pytest.mark.fault("TM05")
-async def test_an_unschedulable_job_is_marked_and_blocks_no_job():
-    huge, small = runnable(millicpus=9000), runnable()
-    store = await stored(huge, small)
-
-    unit = await after_placement(store, catalog_of())
-
-    assert (unit.get(huge.id).unschedulable, unit.get(huge.id).status_reason) == (
-        True,
-        status_reasons.too_many_vcpus(9000, 4000),
-    )
-    assert environments_of(unit, huge, small) == [None, "local"]
-
-
 async def test_a_marked_unschedulable_job_is_not_written_again():
     huge = misfit(millicpus=9000)
     store = await stored(huge)

@@ -14,6 +14,7 @@ from tests.kubernetes.conftest import KUBERNETES_WORLDS, HostRuntime, kubernetes
 from tests.kubernetes.exclusions import is_excluded
 from tests.support import world as worlds
 from tests.support.clock import pytest_asyncio_loop_factories  # noqa: F401 - a hook
+from tests.support.training_client import TrainingClient
 
 
 def pytest_collection_modifyitems(config, items):
@@ -45,3 +46,10 @@ async def world(request):
     else:
         async with kubernetes_world(request.param, tmp_path, runtime_kind=HostRuntime) as running:
             yield running
+
+
+@pytest.fixture
+async def training(world):
+    client = TrainingClient(world)
+    yield client
+    assert client.undescribed == [], "a response is not as /openapi.json describes it"

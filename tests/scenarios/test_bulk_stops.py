@@ -232,21 +232,6 @@ async def test_no_selected_job_starts_after_the_order_and_others_do(simulated):
     assert {tag.job_id for tag, _ in simulated.runtime.all_calls} == {holder, other}
 
 
-async def test_a_bulk_stop_continues_after_a_restart(simulated):
-    holder = await simulated.submit(LASTING, millicpus=4000)
-    many = await simulated.submit_many(700, LASTING, name="sim")
-    await simulated.wait_for(many[-1], Status.RUNNABLE)
-    request = asyncio.create_task(simulated.cancel_all(names=["sim"], reason="for ever"))
-    await simulated.wait_for(many[-1], Status.FAILED)
-
-    await simulated.restart()
-    request.cancel()
-    await simulated.terminate(holder)
-
-    await simulated.wait_for(many[0], Status.FAILED, status_reason="for ever", attempts=())
-    assert await simulated.store.bulk_stops() == ()
-
-
 async def test_a_durable_bulk_stop_stands_without_an_answer(simulated):
     _, waits = await simulated.submit_behind()
     await simulated.crash_in_commit(simulated.cancel_all(waits))

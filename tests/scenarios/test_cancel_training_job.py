@@ -6,7 +6,6 @@ import pytest
 
 from batchq.domain.enums import Status
 from tests.support.scripts import HANDLES_SIGTERM, IGNORES_SIGTERM, Script, lasting
-from tests.support.training_client import TrainingClient
 
 LONG = timedelta(minutes=10)
 CHECKPOINTS = {"batchq:checkpoints": "true"}
@@ -17,13 +16,6 @@ WRITES = lasting(output=("ready",), checkpoints=("epoch-6",), on_request="epoch-
 WRITES_NONE = lasting(output=("ready",), checkpoints=("epoch-6",))
 FLAGS = ({}, {"createFinalCheckpoint": True}, {"force": True})
 flags = pytest.mark.parametrize("flags", FLAGS, ids=lambda value: next(iter(value), "plain"))
-
-
-@pytest.fixture
-async def training(world):
-    client = TrainingClient(world)
-    yield client
-    assert client.undescribed == [], "a response is not as /openapi.json describes it"
 
 
 async def ended(world, training, job):

@@ -143,16 +143,6 @@ async def test_savings_follow_from_the_progress(priced):
     assert float(found.estimated_savings) == pytest.approx(float(found.total) * 4)
 
 
-async def test_savings_follow_from_the_timeout_without_progress(priced):
-    job = await priced.start(limit=1000)
-    await priced.sleep(1)
-    await priced.terminate(job)
-    await priced.wait_for(job, Status.FAILED)
-
-    found = await cost(priced, job)
-    assert float(found.total + found.estimated_savings) == pytest.approx(1000)
-
-
 async def test_the_cost_of_an_array_is_that_of_its_children(priced):
     job = await priced.run(Script(seconds=2), array_size=3)
 

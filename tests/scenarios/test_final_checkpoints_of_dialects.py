@@ -14,7 +14,6 @@ from batchq.domain.enums import Status
 from batchq.services.job_reads import JobSearchService, NamedJobService
 from tests.support.parts import make_parts
 from tests.support.scripts import IMAGE, command, lasting
-from tests.support.training_client import TrainingClient
 from tests.support.world import HOST
 
 NAME = "resnet"
@@ -122,13 +121,6 @@ class SageMaker(Dialect):
         answer = await routes.describe_sagemaker_job(self._parts, self._request(self._named), self._named)
         _, dot, text = answer["SecondaryStatusTransitions"][-1]["StatusMessage"].partition(". ")
         return answer["TrainingJobStatus"], [text] if dot else []
-
-
-@pytest.fixture
-async def training(world):
-    client = TrainingClient(world)
-    yield client
-    assert client.undescribed == [], "a response is not as /openapi.json describes it"
 
 
 SHOWN = {ModelArts: ["The final checkpoint is written (epoch-7)"], SageMaker: ["Final checkpoint: epoch-7"]}

@@ -127,15 +127,6 @@ async def test_n_to_n_children_of_a_deleted_array_stay_met(world):
     await world.wait_for(waits, Status.SUCCEEDED)
 
 
-async def test_an_array_is_deleted_with_its_children(world):
-    parent = await world.run(Script(seconds=1), array_size=120)
-    await an_hour_later(world)
-
-    await forget(world)
-
-    assert await known(world, parent, child_id(parent, 0), child_id(parent, 119)) == [False, False, False]
-
-
 async def test_a_dependency_on_a_deleted_job_is_refused(world):
     job = await world.run(Script(seconds=1))
     await an_hour_later(world)

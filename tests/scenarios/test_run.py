@@ -64,6 +64,7 @@ async def test_jobs_of_the_queue_of_higher_priority_start_first(world):
     assert (await world.job(first)).stopped_at <= high_done.started_at <= low_done.started_at
 
 
+@pytest.mark.fault("TM05")
 async def test_an_unschedulable_job_shows_the_reason_and_blocks_no_other(world):
     giant = await world.submit(Script(seconds=0), millicpus=64_000)
     fat = await world.submit(Script(seconds=0), memory_mib=1 << 30)

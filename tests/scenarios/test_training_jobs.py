@@ -8,19 +8,11 @@ from batchq.compute.simulated.script import script_variable
 from batchq.domain.enums import Status
 from batchq.domain.prices import Prices
 from tests.support.scripts import IMAGE, LASTING, Script, command, lasting
-from tests.support.training_client import TrainingClient
 
 PRICES = Prices(currency="EUR", vcpu_hour=Decimal(36000), gib_hour=Decimal(0))
 SIGNAL = {"batchq:checkpoints": "true", "batchq:checkpoint-signal": "USR1"}
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 SMALL = {"vcpus": 0.25, "memory": "64MB"}
-
-
-@pytest.fixture
-async def training(world):
-    client = TrainingClient(world)
-    yield client
-    assert client.undescribed == [], "a response is not as /openapi.json describes it"
 
 
 def request(*scripts, name="resnet-7", **members):

@@ -10,7 +10,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.compute.simulated.script import Script, script_variable
-from tests.service.waiting import reaches
 from tests.support.service import serving_forked
 
 _numbers = count(1)
@@ -62,13 +61,6 @@ def ended(sagemaker):
         return sagemaker.describe_training_job(TrainingJobName=name)
 
     return ended
-
-
-def post(service, path, body):
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{service.url}{path}", data=json.dumps(body).encode(), headers=headers)
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
 
 
 def until(sagemaker, name, status):
@@ -293,40 +285,6 @@ REFUSED = {
     "a large request": {"HyperParameters": {f"k{number}": "v" * 2500 for number in range(13)}},
     "a bad name": {"name": "a--b-"},
 }
-
-
-def test_a_job_without_checkpoint_config_has_a_checkpoint_directory(service, sagemaker, create, ended):
-    name = create(Script(seconds=0.1, checkpoints=("epoch-1",)))
-    ended(name)
-
-    (job,) = [job for job in service.native("listjobs", {"maxResults": 1000})[1]["jobs"] if job["jobName"] == name]
-
-    found = service.native(f"jobs/{job['jobId']}/checkpoints")[1]["checkpoints"]
-    assert [item["name"] for item in found] == ["epoch-1"]
-
-
-@pytest.mark.parametrize("dialect", ["sagemaker", "modelarts"])
-def test_a_final_checkpoint_can_be_requested_of_a_job_of_each_dialect(service, create, dialect):
-    script = Script(seconds=None, on_term=0)
-    if dialect == "sagemaker":
-        (job,) = service.native("listjobs", {"jobNames": [create(script)]})[1]["jobs"]
-        job_id = job["jobId"]
-    else:
-        size = {"cpu_core_num": 0.1, "mem_size": 0.0625}
-        command = {"command": "true", "engine": {"image_url": "an-image"}}
-        body = {
-            "metadata": {"name": "final"},
-            "algorithm": command | {"environments": dict([script_variable(script)])},
-            "spec": {"resource": {"main_container_customized_flavor": size}},
-        }
-        job_id = post(service, "/v2/a-project/training-jobs", body)["metadata"]["id"]
-    reaches(service.client(), job_id, "RUNNING")
-
-    post(service, f"/v2/training/jobs/{job_id}/cancel", {"createFinalCheckpoint": True})
-
-    reaches(service.client(), job_id, "FAILED")
-    (order,) = service.native(f"jobs/{job_id}")[1]["job"]["stopOrders"]
-    assert order["finalCheckpointRequested"]
 
 
 @pytest.mark.parametrize("case", REFUSED)

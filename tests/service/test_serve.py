@@ -51,11 +51,6 @@ def misused(capsys, monkeypatch):
     return misused
 
 
-def test_the_url_is_printed_in_one_line_when_the_server_is_ready(shared):
-    assert shared.url.startswith("http://127.0.0.1:")
-    assert shared.health()["status"] == "ok"
-
-
 def test_port_0_selects_a_free_port(tmp_path):
     with serving(tmp_path / "data", "--runtime", "simulated", "--port", "0") as service:
         assert service.health()["status"] == "ok"

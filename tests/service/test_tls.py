@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-from contextlib import closing
-from http.client import HTTPConnection, RemoteDisconnected
 from socket import create_connection
 
 import pytest
@@ -81,17 +79,6 @@ def test_a_client_without_the_authority_sends_nothing(served, tmp_path):
 
     with pytest.raises(SSLError, match="certificate verify failed"):
         untrusting.client(tries=1).describe_job_queues()
-
-
-@pytest.mark.fault("IN11")
-def test_a_client_without_tls_is_disconnected(served):
-    with closing(HTTPConnection(*address(served))) as connection:
-        connection.request("GET", "/healthz")
-
-        with pytest.raises((RemoteDisconnected, ConnectionResetError)):
-            connection.getresponse()
-
-    assert served.health() == {"status": "ok"}
 
 
 def test_sigterm_waits_for_requests_and_not_for_handshakes(tmp_path, authority):
