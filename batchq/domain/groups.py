@@ -115,6 +115,8 @@ class GroupChanges(Struct, kw_only=True):
     changed: dict[GroupId, Group] = field(default_factory=dict)
     #: Groups with jobs that may take a free place.
     due: set[GroupId] = field(default_factory=set)
+    #: How many places of each group with a limit were free after the unit of work had filled them.
+    unfilled: dict[GroupId, int] = field(default_factory=dict)
     #: Jobs whose dependencies are met, and that wait for a place in their group.
     gated: set[JobId] = field(default_factory=set)
 
