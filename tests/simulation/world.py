@@ -61,11 +61,13 @@ def machines_of(count: int) -> tuple[Machine, ...]:
 
 
 class World:
-    def __init__(self, choices: Choices, run_log: RunLog) -> None:
+    def __init__(
+        self, choices: Choices, run_log: RunLog, make_invariants: Callable[..., Invariants] = Invariants
+    ) -> None:
         self.run_log = run_log
         self.clock = VirtualClock()
         self.choices = choices
-        self.invariants = Invariants(now=self.clock.now, run_log=run_log)
+        self.invariants = make_invariants(now=self.clock.now, run_log=run_log)
         self.invariants.groups.is_inexact = bool(choices.restore_rate)
         if self.choices.clock_set_rate:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
