@@ -132,6 +132,10 @@ class GroupChanges(Struct, kw_only=True):
         self.due.add(group_id)
         self.gated.add(job_id)
 
+    def record_unfilled(self, group_id: GroupId, places: int) -> None:
+        """Record how many places of a group with a limit are left free."""
+        self.unfilled[group_id] = places
+
     def request_release(self, group_id: GroupId) -> None:
         """Let the next unit of work fill the free places of the group."""
         self.due.add(group_id)

@@ -5,7 +5,7 @@ PENDING until their group has a free place, so the scheduler never reads them. W
 counts the last permitted failure also saves a bulk stop of the group.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -137,7 +137,7 @@ class Groups:
         before = self._group(group_id, changes)
         after = group_after(before, changes, unit.now)
         free = after.free_places
-        unit.groups.unfilled[group_id] = free or 0
+        unit.groups.record_unfilled(group_id, free or 0)
         if not free or (after.is_failing and not before.is_failing):
             return
         most = min(free, MAX_RELEASED)
@@ -152,7 +152,7 @@ class Groups:
         waiting = [job for job in current if is_member(job, group_id) and _waits_for_place(job)]
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
-        unit.groups.unfilled[group_id] = free - min(most, len(waiting))
+        unit.groups.record_unfilled(group_id, free - min(most, len(waiting)))
         # Orders of an array may have ended or held all jobs that were read, and other jobs may wait behind these.
         are_more_behind = len(waiting) < free and len(waiting) < len(current) and len(stored) == limit
         if not own.keys() <= ready or (len(waiting) > most and free > most) or are_more_behind:

@@ -27,7 +27,9 @@ FORMS = {
 
 def damage(connection, job, column):
     table = "job_specs" if column == "spec" else "jobs"
-    connection.execute(f"UPDATE {table} SET {column} = '{{' WHERE sequence = (SELECT sequence FROM jobs WHERE id = '{job}')")
+    connection.execute(
+        f"UPDATE {table} SET {column} = '{{' WHERE sequence = (SELECT sequence FROM jobs WHERE id = '{job}')"
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,7 +1,5 @@
 """Jobs of a group that are repeated more than once: the group counts each of its results once. Decision 0094."""
 
-import pytest
-
 from batchq.domain.enums import Status
 from batchq.domain.ids import child_id
 from tests.scenarios.test_groups import BRIEF, FAILING, counts, members, tagged

@@ -1,12 +1,14 @@
 """Runs in which an operator restores backups that are older than the containers on the engine. Decision 0016.
 
-What happened after the backup is lost: the checks forget it too. Then jobs are attached to containers that the checks do
-not expect, so that only the invariants hold that a restore promises: no container is stopped without an order, nothing
-begins in safe mode, no job has two live containers, and in the end every job is over and nothing is left.
+What happened after the backup is lost: the checks forget it too. Then jobs are attached to containers that the checks
+do not expect, so that only the invariants hold that a restore promises: no container is stopped without an order,
+nothing begins in safe mode, no job has two live containers, and in the end every job is over and nothing is left.
 """
 
 import sqlite3
 from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from batchq.domain.enums import FINISHED
@@ -32,6 +34,7 @@ class RestoredInvariants(Invariants):
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
+        self.signals = _NoChecks()  # a checkpoint signal whose sending is lost with the data is repeated
         self.in_safe_mode = lambda: False
 
     def snapshot(self) -> list[tuple[Any, Any]]:
@@ -79,7 +82,11 @@ class RestoredInvariants(Invariants):
             self.fail("I3 attempts only grow", after, f"{before.attempts} {after.attempts}")
         self._check_exit_codes(before, after)
         self.jobs[after.id] = _saved(after)
-        if after.status is not before.status or after.stop != before.stop or len(after.all_attempts) != len(before.all_attempts):
+        if (after.status, after.stop, len(after.all_attempts)) != (
+            before.status,
+            before.stop,
+            len(before.all_attempts),
+        ):
             how = f"{before.status} > {after.status} attempt {len(after.all_attempts)} ({after.status_reason})"
             self.run_log.write(f"{self.run_log.name_of(after.id)} {how}")
 
@@ -107,8 +114,7 @@ class RestoredInvariants(Invariants):
                 self.fail("in safe mode no container of an unknown job is stopped", tag, call)
             return
         under_way = job.attempt is not None and job.attempt.number == tag.attempt and has(job, tag)
-        part = next((each for each in job.attempt.containers if each.key == tag.container_key), None) if under_way else None
-        if call in {"signal_stop", "kill"} and under_way and not part.stop_ordered:
+        if call in {"signal_stop", "kill"} and under_way and not _is_ordered_to_stop(job, tag):
             self.fail("I15 no container is stopped without an order", tag, call)
         if call == "remove" and live and not was_forced(job) and self.in_safe_mode() and not self._has_ended(job, tag):
             self.fail("in safe mode no live container is removed", tag, job)
@@ -142,6 +148,13 @@ class RestoredInvariants(Invariants):
         self.acknowledged[job_id] = name
 
 
+class _NoChecks:
+    """Accepts every report."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
 class OlderBackups(Interventions):
     """As Interventions, but the restored data is older than the end of the server."""
 
@@ -161,7 +174,12 @@ class OlderBackups(Interventions):
                 self._run_log.write("an operator makes a backup")
 
     def _restore(self) -> None:
-        if self._backup is None or not self._choices.restores() or self._in_safe_mode():
+        if (
+            self._backup is None
+            or self._run_log.counts["older restores"] >= 2
+            or not self._choices.restores()
+            or self._in_safe_mode()
+        ):
             return
         copy, snapshot = self._backup
         known = len(self._world.invariants.jobs)
@@ -180,6 +198,7 @@ class OlderBackupScenario(RandomScenario):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._interventions = OlderBackups(world)
+        world.client.submissions.lasts = (8, 20, 60, None)
         world.invariants.groups.is_inexact = True
         world.invariants.in_safe_mode = lambda: job_reads.restoration(world.connection).at is not None
 
@@ -195,8 +214,20 @@ class OlderBackupScenario(RandomScenario):
         for job_id in self._world.unfinished():
             await self._world.client.end(job_id)
         ends = self._clock.now() + final_checks.SETTLE_TIMEOUT
-        await final_checks.until(self._world, lambda: not self._world.unfinished() and not self._left(), ends)
+        await final_checks.until(self._world, lambda: not self._world.unfinished(), ends)
+        await self._clock.sleep(60)
+        if self._left() <= self._invariants.orphans.keys():
+            self._world.server.leave()  # the next server finds the containers of lost jobs when it starts
+            await self._clock.sleep(1)
+            await self._world.ready()
+        await final_checks.until(self._world, lambda: not self._left(), ends)
         await self._check()
+
+    async def _use(self) -> None:
+        """More requests than in other runs, so that there are containers when a backup is restored."""
+        for _ in range(self._choices.client.randint(15, 40)):
+            await self._clock.sleep(self._choices.client.uniform(0, 3))
+            self._world.spawn(self._world.client.act(), "a user")
 
     def _left(self) -> set[Tag]:
         return {tag for each in self._world.engines for tag in each.engine.containers}
@@ -218,13 +249,18 @@ class OlderBackupScenario(RandomScenario):
                 self._invariants.fail("I12 everything settles", job)
 
 
-def without_other_dimensions(choices: Any) -> Any:
+def _is_ordered_to_stop(job: Job, tag: Tag) -> bool:
+    return any(part.key == tag.container_key and part.stop_ordered for part in job.attempt.containers)
+
+
+def only_older_restores(choices: Any) -> Any:
     """Only restores, faults of the engine and crashes: what follows from the lost data is hard to tell otherwise."""
-    choices.restore_rate = 0.6
+    choices.restore_rate = 0.8
     choices.clock_set_rate = choices.disk_clock_set_rate = choices.other_engine_rate = choices.budget_rate = NONE
     choices.absence_rate = choices.catalog_rate = choices.limit_change_rate = choices.departure_rate = NONE
-    choices.has_second_server = choices.has_second_engine = False
+    choices.has_second_server = choices.has_second_engine = choices.has_webhook = False
     choices.second_engine_rate = NONE
+    choices.luck = replace(choices.luck, restarts=0.15)
     return choices
 
 

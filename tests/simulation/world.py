@@ -19,6 +19,7 @@ from batchq.domain.machines import Machine, one_machine
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from batchq.ports.runtime import ContainerRuntime
+from tests.simulation import webhooks
 from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client
@@ -112,6 +113,7 @@ class World:
             invariants=self.invariants,
             engine_id="another",
         )
+        self.receiver = webhooks.Receiver(choices, run_log)
         self.server: Server | None = None
         self.on_other_engine = False
         self.client = Client(
@@ -138,6 +140,8 @@ class World:
         await self.server.align()
         self.server.ready = True
         await self.client.create_catalog()
+        if self.choices.has_webhook:
+            await webhooks.create(self.server.store)
 
     async def serve(self) -> None:
         """Run one server after another from here on. Returns when the first is ready."""
@@ -205,6 +209,7 @@ class World:
             run_log=self.run_log,
             invariants=self.invariants,
             grace=self._grace,
+            receiver=self.receiver,
         )
 
     def _runtime(self) -> ContainerRuntime:
