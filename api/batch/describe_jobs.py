@@ -12,6 +12,7 @@ from batchq.api.batch.job_definitions import parse_document, with_empty_lists
 from batchq.api.batch.retry_strategy import retry_to_wire
 from batchq.api.batch.validation import Text, WireModel
 from batchq.api.operations.parts import Parts
+from batchq.domain import status_reasons
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.enums import Status
 from batchq.domain.ids import node_of
@@ -259,11 +260,10 @@ def registered_properties(document: Registered, spec: JobSpec, node: int | None)
     """The definition's properties for a job, or for one of its nodes.
 
     They are in the member containerProperties, ecsProperties or nodeProperties. A `document` without any of them stands
-    for a definition that is not stored any more.
+    for a definition that is not stored any more. It does not describe a job whose specification was damaged.
     """
-    properties = (
-        document if document.keys() & {"containerProperties", "ecsProperties", "nodeProperties"} else _images_only(spec)
-    )
+    is_known = document.keys() & {"containerProperties", "ecsProperties", "nodeProperties"}
+    properties = document if is_known and spec.invalid != status_reasons.UNREADABLE else _images_only(spec)
     if node is None:
         return properties
     place = spec.nodes.ranges.index(spec.nodes.range_of(node))

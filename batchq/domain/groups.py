@@ -115,6 +115,8 @@ class GroupChanges(Struct, kw_only=True):
     changed: dict[GroupId, Group] = field(default_factory=dict)
     #: Groups with jobs that may take a free place.
     due: set[GroupId] = field(default_factory=set)
+    #: How many places of each group with a limit were free after the unit of work had filled them.
+    unfilled: dict[GroupId, int] = field(default_factory=dict)
     #: Jobs whose dependencies are met, and that wait for a place in their group.
     gated: set[JobId] = field(default_factory=set)
 
@@ -129,6 +131,10 @@ class GroupChanges(Struct, kw_only=True):
         """Let a job whose dependencies are met wait for a free place in its group."""
         self.due.add(group_id)
         self.gated.add(job_id)
+
+    def record_unfilled(self, group_id: GroupId, places: int) -> None:
+        """Record how many places of a group with a limit are left free."""
+        self.unfilled[group_id] = places
 
     def request_release(self, group_id: GroupId) -> None:
         """Let the next unit of work fill the free places of the group."""

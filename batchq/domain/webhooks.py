@@ -198,7 +198,10 @@ def after_try(
 
 
 def skipped(progress: DeliveryProgress, through: int, *, gap: bool) -> DeliveryProgress:
-    """The progress after a page of events. `gap`: whether events may be missing in it."""
+    """The progress after a page of events. `gap`: whether events may be missing in it.
+
+    A reported gap goes on through pages without a delivery.
+    """
     return replace(progress, position=max(progress.position, through), gap_reported=progress.gap_reported and gap)
 
 
@@ -235,7 +238,7 @@ def _completed(progress: DeliveryProgress, delivery: PendingDelivery) -> Deliver
     """The progress when this delivery needs no further try."""
     match delivery.kind:
         case DeliveryKind.EVENT:
-            return replace(progress, position=delivery.number)
+            return replace(progress, position=delivery.number, gap_reported=False)  # more may be missing behind it
         case DeliveryKind.AGAIN:
             kept = tuple(event for event in progress.undelivered if event.number != delivery.number)
             return without_redelivery(replace(progress, undelivered=kept), delivery.number)

@@ -5,7 +5,7 @@ PENDING until their group has a free place, so the scheduler never reads them. W
 counts the last permitted failure also saves a bulk stop of the group.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 
@@ -15,12 +15,12 @@ from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
 from batchq.domain.group_terms import check_terms
 from batchq.domain.groups import Group, group_after, is_gated, new_group
-from batchq.domain.ids import GroupId, child_id
+from batchq.domain.ids import GroupId
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
+from batchq.engine.group_replacements import is_member, replaced_jobs
 from batchq.engine.mailbox import BulkStopRequest, Message, Submit
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
@@ -100,11 +100,13 @@ class Groups:
         """Count the changed jobs of groups. Begin to cancel the jobs of a group of which too many failed."""
         changed = _changed_members(unit)
         await self._read(changed.keys())
-        replaced = await self._replaced(unit, changed)
+        replaced = await replaced_jobs(self._store, unit, changed)
         for group_id, changes in changed.items():
             before = self._group(group_id, changes)
             after = group_after(before, changes, unit.now, replaced=replaced.get(group_id, ()))
             unit.groups.put(after)
+            if (after.free_places or 0) > unit.groups.unfilled.get(group_id, 0):  # a damaged job ended in the placement
+                unit.groups.request_release(group_id)
             if after.ended_at is not None and before.ended_at is None:
                 _record_end(unit, after, changes)
             if after.is_failing and not before.is_failing:
@@ -135,6 +137,7 @@ class Groups:
         before = self._group(group_id, changes)
         after = group_after(before, changes, unit.now)
         free = after.free_places
+        unit.groups.record_unfilled(group_id, free or 0)
         if not free or (after.is_failing and not before.is_failing):
             return
         most = min(free, MAX_RELEASED)
@@ -146,41 +149,14 @@ class Groups:
         known = {*(job.id for job in stored), *ready}
         # An order of its array comes before the release of a child.
         current = [job for job_id in sorted(known) if (job := unit.apply_parent_order(job_id)) is not None]
-        waiting = [job for job in current if _is_of(job, group_id) and _waits_for_place(job)]
+        waiting = [job for job in current if is_member(job, group_id) and _waits_for_place(job)]
         for job in sorted(waiting, key=attrgetter("sequence"))[:most]:
             unit.step(job.id, on.DependenciesMet())
+        unit.groups.record_unfilled(group_id, free - min(most, len(waiting)))
         # Orders of an array may have ended or held all jobs that were read, and other jobs may wait behind these.
         are_more_behind = len(waiting) < free and len(waiting) < len(current) and len(stored) == limit
         if not own.keys() <= ready or (len(waiting) > most and free > most) or are_more_behind:
             unit.groups.request_release(group_id)
-
-    async def _replaced(
-        self, unit: UnitOfWork, changed: Mapping[GroupId, Sequence[Change]]
-    ) -> Mapping[GroupId, list[Job]]:
-        """The finished jobs that new jobs of the same group replace, with the children of arrays."""
-        new = [change.after for changes in changed.values() for change in changes if change.before is None]
-        again = [job for job in new if job.spec.rerun_of is not None and job.child is None]
-        if not again:
-            return {}
-        newest = dict(await self._store.reruns([job.spec.rerun_of for job in again if job.spec.rerun_of is not None]))
-        found: dict[GroupId, list[Job]] = {}
-        for job in sorted(again, key=attrgetter("sequence")):
-            assert job.spec.rerun_of is not None, f"{job.id} repeats no job"
-            assert job.spec.group is not None, f"{job.id} is in no group"
-            earlier_id = newest.get(job.spec.rerun_of, job.spec.rerun_of)
-            earlier = unit.get(earlier_id) or (await self._store.jobs([earlier_id])).get(earlier_id)
-            newest[job.spec.rerun_of] = job.id
-            if earlier is not None and earlier.status in FINISHED and _is_of(earlier, job.spec.group.id):
-                found.setdefault(job.spec.group.id, []).extend((earlier, *await self._children(earlier)))
-        return found
-
-    async def _children(self, job: Job) -> list[Job]:
-        """The children of an array, without those that other jobs repeat: they have been replaced already."""
-        if not arrays.is_parent(job):
-            return []
-        ids = [child_id(job.id, index) for index in range(arrays.size(job))]
-        repeated = await self._store.reruns(ids)
-        return [child for child in (await self._store.jobs(ids)).values() if child.id not in repeated]
 
 
 def _changed_members(unit: UnitOfWork) -> dict[GroupId, list[Change]]:
@@ -190,10 +166,6 @@ def _changed_members(unit: UnitOfWork) -> dict[GroupId, list[Change]]:
         if change.after.spec.group is not None:
             found.setdefault(change.after.spec.group.id, []).append(change)
     return found
-
-
-def _is_of(job: Job, group_id: GroupId) -> bool:
-    return job.spec.group is not None and job.spec.group.id == group_id
 
 
 def _waits_for_place(job: Job) -> bool:

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.lifecycle.container_rules import is_captured
 from batchq.domain.lifecycle.reconcile import container_tags, tags_running
 from batchq.errors import ContainerGone, RuntimeUnknown, StoreFailed
 from batchq.logs.capture import FollowEnd, LogCapture
@@ -117,7 +117,7 @@ class LogFollowers:
             return
         running = tags_running(job)
         for tag in running:
-            if tag not in self._followers and spec_of(job, tag).logging.captured:
+            if tag not in self._followers and is_captured(job, tag):
                 self._followers[tag] = Follower(tag, self._capture)
         for tag in container_tags(job):
             if tag not in running and tag in self._followers and self._followers[tag].is_over:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from batchq.domain.ids import Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.lifecycle.container_rules import is_captured
 from batchq.errors import RuntimeUnknown, StoreFailed
 from batchq.logs.capture import LogCapture
 from batchq.ports.clock import Clock
@@ -71,7 +71,7 @@ class LogCopier:
         is late. A container that cannot exist any more has no new output.
         """
         now = asyncio.get_running_loop().time()
-        if not spec_of(job, tag).logging.captured:
+        if not is_captured(job, tag):
             return now
         if not runs(job, tag) and not _ended_recently(job, tag, self._clock.now()):
             return now
@@ -98,7 +98,7 @@ class LogCopier:
         growing = {}
         for tag in (stream.tag for stream in streams):
             job = jobs.get(tag.job_id)
-            if job is None or not spec_of(job, tag).logging.captured:
+            if job is None or not is_captured(job, tag):
                 continue
             if runs(job, tag):
                 growing[tag] = COPY_INTERVAL

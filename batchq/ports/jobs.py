@@ -229,6 +229,12 @@ class JobStore(
     async def reruns(self, ids: Sequence[JobId]) -> Mapping[JobId, JobId]:
         """The newest job that repeats each of these; ids of jobs that were not submitted again are omitted."""
 
+    async def newest_of_lines(self, ids: Sequence[JobId]) -> Mapping[JobId, JobId]:
+        """The newest job of the line of each of these: of the jobs that repeat one another, directly or not.
+
+        Ids of jobs that neither exist nor are repeated are omitted.
+        """
+
     async def active(self) -> tuple[Job, ...]:
         """Every job that is STARTING or RUNNING."""
 

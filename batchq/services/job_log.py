@@ -13,7 +13,7 @@ from batchq.domain.ids import JobId, Tag, node_id, node_of, parent_of
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import views
 from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
-from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.lifecycle.container_rules import is_captured
 from batchq.domain.task import DefinitionForm
 from batchq.engine.history_feed import HistoryFeed
 from batchq.errors import Invalid, NotFound
@@ -196,7 +196,7 @@ class LogFollower:
         """The next lines of one attempt, or an empty page after the deadline; None if the attempt has no more lines."""
         loop = asyncio.get_running_loop()
         tag = container_tag(query.job_id, job, attempt=at.attempt, container=query.container)
-        if not spec_of(job, tag).logging.captured:
+        if not is_captured(job, tag):
             raise Invalid(f"The log driver of job {query.job_id} does not store its output in batchq.")
         size_read, polls = None, 0
         while True:

@@ -9,7 +9,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import JobId, Tag, child_id, node_id, node_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent, size
-from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.lifecycle.container_rules import is_captured
 from batchq.domain.task import DefinitionForm
 from batchq.errors import Invalid, NotFound
 from batchq.logs.pages import PAGE_BYTES, Span
@@ -78,7 +78,7 @@ class LogPages:
         if number > latest.number:
             raise NotFound(f"Job {job_id} has no attempt {number}.")
         tag = container_tag(job_id, job, attempt=number, container=log.container)
-        if not spec_of(job, tag).logging.captured:
+        if not is_captured(job, tag):
             return replace(log, tag=tag, captured=False)
         if has_run(job, number):
             await self._logs.copy(tag)

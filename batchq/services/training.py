@@ -24,7 +24,7 @@ from batchq.domain.access.audit import DONE, record_of
 from batchq.domain.enums import ACTIVE, CheckpointType, Status
 from batchq.domain.ids import JobId, node_of
 from batchq.domain.job import Attempt, Job
-from batchq.domain.lifecycle.container_rules import leading_tag, spec_of
+from batchq.domain.lifecycle.container_rules import is_captured, leading_tag
 from batchq.domain.times import from_microseconds
 from batchq.domain.training import DEFAULT_RULES, MAX_NAME, MetricRule, MetricValue, metric_value
 from batchq.engine.engine import Engine
@@ -72,7 +72,7 @@ class MetricsService:
             return dict(attempt.metrics)
         async with self._requests.of(caller.user):
             tag = leading_tag(job, attempt.number)
-            if spec_of(job, tag).logging.captured:
+            if is_captured(job, tag):
                 await self._logs.copy(tag)
             return await self._stored(job, attempt)
 

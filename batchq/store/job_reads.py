@@ -54,6 +54,11 @@ def reruns(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, JobId
     return {JobId(job_id): JobId(newest) for job_id, newest in found if newest is not None}
 
 
+def newest_of_lines(connection: Connection, ids: Sequence[JobId]) -> Mapping[JobId, JobId]:
+    found = connection.execute(SQL["newest_of_lines"], _ids(ids))
+    return {JobId(job_id): JobId(newest) for job_id, newest, _ in found}
+
+
 def jobs_with_sequences(connection: Connection, sequences: Sequence[int]) -> tuple[Job, ...]:
     """These jobs, in the given order."""
     found = {

@@ -22,6 +22,7 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Owner
 from batchq.domain.container import ContainerSpec, Resources
 from batchq.domain.enums import FINISHED, Status
+from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import DefinitionRef, JobId, QueueName
 from batchq.domain.job import ArrayChild, ArrayState, Job, JobSpec
 from batchq.domain.lifecycle.status import with_history
@@ -117,12 +118,18 @@ def _spec(connection: Connection, job: Columns) -> JobSpec:
         return rows.spec(_text(job["spec"]))
     except rows.DECODE_ERRORS:
         _insert(connection, job, "spec")
-    spec = _rebuilt_spec(job)
+    spec = _rebuilt_spec(job, _group(connection, job))
     connection.execute(SQL["update_spec"], {"sequence": job["sequence"], "spec": rows.as_json(spec)})
     return spec
 
 
-def _rebuilt_spec(job: Columns) -> JobSpec:
+def _group(connection: Connection, job: Columns) -> GroupTerms | None:
+    """The group of a job, which counts the job until it has ended; None: the job is in no readable group."""
+    found = connection.execute(SQL["group"], {"id": job["group_id"]})
+    return next((group.terms for group in skip_unreadable(found, rows.GROUP.decode)), None)
+
+
+def _rebuilt_spec(job: Columns, group: GroupTerms | None) -> JobSpec:
     size = Resources(millicpus=job["millicpus"], memory_mib=job["memory_mib"], gpus=job["gpus"])
     return JobSpec(
         name=job["name"],
@@ -133,6 +140,7 @@ def _rebuilt_spec(job: Columns) -> JobSpec:
         scheduling_priority=-job["rank"] or None,
         share_identifier=job["share_identifier"],
         owner=Owner(user=job["owner"], account=job["account"]),
+        group=group,
         invalid=status_reasons.UNREADABLE,
         stop_grace=timedelta(),
     )

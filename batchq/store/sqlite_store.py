@@ -125,6 +125,7 @@ class SqliteStore:
     commit = _write(job_writes.commit_changes)
     jobs = _read(job_reads.find_jobs)
     reruns = _browse(job_reads.reruns)
+    newest_of_lines = _browse(job_reads.newest_of_lines)
     groups = _read(group_rows.find_groups)
     newest_groups = _browse(group_rows.newest_groups)
     waiting_members = _read(group_rows.waiting_members)

@@ -361,3 +361,15 @@ def test_a_job_without_a_stored_definition_has_its_images():
     containers = [job["ecsProperties"]["taskProperties"][0]["containers"] for job in described]
     assert [(container["name"], container["image"]) for (container,) in containers] == [("work", "busybox")] * 3
     assert of_gang["nodeProperties"]["numNodes"] == 2
+
+
+@pytest.mark.fault("LC06")
+@pytest.mark.parametrize("definition", ["duo", "gang"])
+async def test_a_job_whose_specification_is_damaged_is_described(several, runs, server, described, definition):
+    job_id = await several(jobDefinition=definition)
+    await runs(job_id, part("0/work"), part("0/side"))
+    server.store.connection.execute("UPDATE job_specs SET spec = '{'")
+
+    job = await described(job_id)
+
+    assert (job["jobName"], job["container"]["image"]) == ("a-job", "")

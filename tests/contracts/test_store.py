@@ -380,3 +380,15 @@ async def test_a_job_with_invalid_unicode_is_saved(store):
     found = await store.jobs([broken.id, other.id])
     assert found[broken.id].status_reason.endswith(" is half a character")
     assert found[other.id] == other
+
+
+async def test_each_job_that_repeats_another_has_the_newest_of_all_that_repeat_one_another(store):
+    first, other = job(), job()
+    again = job(rerun_of=first.id)
+    later = job(rerun_of=first.id)
+    newest = job(rerun_of=again.id)
+    await store.commit(Changes(inserted=(first, other, again, later, newest)))
+
+    found = await store.newest_of_lines([first.id, other.id, again.id, later.id, job_id(10**6)])
+
+    assert found == {first.id: newest.id, other.id: other.id, again.id: newest.id, later.id: newest.id}

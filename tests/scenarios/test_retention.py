@@ -3,9 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain.enums import DependencyType, Status
-from batchq.domain.ids import child_id
+from batchq.domain.ids import SubmissionKey, child_id
 from batchq.domain.job import Dependency
 from batchq.engine.pruner import Pruner
 from batchq.errors import Invalid
@@ -14,6 +15,7 @@ from tests.support.scripts import Script
 
 HOUR = timedelta(hours=1)
 LONG_ENOUGH = 3700.0  # seconds
+KEY = SubmissionKey(principal="ada", invocation_id="call-1", body_sha256="0")
 
 
 @pytest.fixture
@@ -156,6 +158,20 @@ async def test_a_dependency_deleted_during_the_submission_is_refused(world):
     assert described
     with pytest.raises(Invalid, match="does not exist"):
         await world.submit_and(world.cancel, after=[job])
+
+
+async def test_a_submission_repeated_after_its_job_was_deleted_is_a_new_job(world):
+    submission = replace(await world.submission(Script(seconds=1)), key=KEY)
+    first = await world.submissions.submit(submission, caller=world.caller)
+    again = await world.submissions.submit(submission, caller=world.caller)
+    await world.wait_for(first.id, Status.SUCCEEDED)
+    await an_hour_later(world)
+    await forget(world)
+
+    later = await world.submissions.submit(submission, caller=world.caller)
+
+    assert (again.id, await known(world, first.id, later.id)) == (first.id, [False, True])
+    await world.wait_for(later.id, Status.SUCCEEDED)
 
 
 async def test_a_cancel_or_terminate_of_a_deleted_job_changes_nothing(world):

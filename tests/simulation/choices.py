@@ -113,21 +113,20 @@ class Choices:
         self.engine_kills = Random(f"{seed} engine ends")
         #: How often the engine is killed in a start.
         self.engine_kill_rate = self.engine_kills.choice([NONE, NONE, 0.03, 0.1])
-        self.machines = Random(f"{seed} machines")
+        self.machines, self.second_engine = Random(f"{seed} machines"), Random(f"{seed} second engine")
         #: How many machines the engine has.
         self.machine_count = self.machines.choice([1, 1, 2, 3, 5])
         #: How often a machine of several stops answering, or loses its power.
         self.machine_fault_rate = self.machines.choice([NONE, 0.3, 0.8]) if self.machine_count > 1 else NONE
         #: Whether the environment `east` selects machines by a label.
         self.selects_by_label = self.machine_count > 1 and self.machines.choice([True, False])
-        self.second_engine = Random(f"{seed} second engine")
         #: Whether the environment `west` is on a second engine.
         self.has_second_engine = self.second_engine.random() < 0.3
         #: How often the second engine is unreachable, or its machines restart.
         self.second_engine_rate = self.second_engine.choice([NONE, 0.3, 0.8]) if self.has_second_engine else NONE
         if self.has_second_engine:
             self.other_engine_rate = NONE
-        self.departures = Random(f"{seed} departures")
+        self.departures, self.webhooks = Random(f"{seed} departures"), Random(f"{seed} webhooks")
         #: How often a small machine leaves the engine, for good or until it returns under its name without containers.
         self.departure_rate = self.departures.choice([NONE, 0.3, 0.6]) if self.machine_count > 1 else NONE
         self.luck = luck(self.world)
@@ -141,6 +140,9 @@ class Choices:
         #: How often the limit of the account is changed.
         self.limit_change_rate = self.limits.choice([NONE, 0.3]) if self.account_limit else NONE
 
+        #: Whether a webhook receives all events.
+        self.has_webhook = self.webhooks.random() < 0.4
+
     def job_id(self) -> JobId:
         """The id of the next submitted job, from the seed: order by id is the same in each run."""
         return JobId(str(UUID(int=self.ids.getrandbits(128), version=4)))
@@ -148,6 +150,10 @@ class Choices:
     def stop_faults(self) -> None:
         """No fault occurs from here on."""
         self.luck = NO_FAULTS
+
+    @property
+    def faults_occur(self) -> bool:
+        return self.luck is not NO_FAULTS
 
     def changes_engine(self) -> bool:
         """Whether the next server is started on another container engine."""

@@ -84,7 +84,7 @@ class Client:
         self._registered: set[str] = set()
         self.known: dict[JobId, JobRequest] = {}
         self._catalog_changes = CatalogChanges(choices.catalog, POLICY)
-        self._submissions = SubmissionGenerator(choices, self.known, self.key)
+        self.submissions = SubmissionGenerator(choices, self.known, self.key)
 
     async def create_catalog(self) -> None:
         """Create the catalog, without faults."""
@@ -198,7 +198,7 @@ class Client:
 
     async def _submit(self) -> None:
         """With a key the request is repeated when no reply comes, as boto3 does; without a key it is sent once."""
-        submission = self._submissions.next()
+        submission = self.submissions.next()
         for _ in range(3 if submission.key else 1):
             try:
                 await self._request_submit(submission, submitter(submission.name, self._choices.account_limit))
@@ -213,7 +213,7 @@ class Client:
 
     async def _submit_twice(self) -> None:
         """The second request is sent while the first is in progress."""
-        submission = replace(self._submissions.next(), key=self.key())
+        submission = replace(self.submissions.next(), key=self.key())
         caller = submitter(submission.name, self._choices.account_limit)
         answers = await asyncio.gather(
             self._request_submit(submission, caller), self._request_submit(submission, caller), return_exceptions=True
@@ -231,17 +231,17 @@ class Client:
         return job.id
 
     async def _define_and_submit(self, server: Server, submission: JobRequest, caller: Caller) -> Job:
-        definition = self._submissions.definitions.get(submission.definition_name)
+        definition = self.submissions.definitions.get(submission.definition_name)
         if definition is not None and definition.ref.name not in self._registered:
             await server.catalog.definitions.register(definition, caller=ADMIN)
             self._registered.add(definition.ref.name)
         return await server.submissions.submit(submission, caller=caller)
 
     async def _terminate(self) -> None:
-        await self._request_terminate(self._submissions.any_id(), **how(self._choices.stop_steps))
+        await self._request_terminate(self.submissions.any_id(), **how(self._choices.stop_steps))
 
     async def _cancel(self) -> None:
-        await self._request_cancel(self._submissions.any_id())
+        await self._request_cancel(self.submissions.any_id())
 
     async def _request_terminate(self, job_id: JobId, *, force: bool = False, **more: bool) -> None:
         request = StopRequest(kind=StopKind.TERMINATE, reason="a user stops it", force=force, **more)

@@ -29,7 +29,7 @@ def tags(rng: Random, rate: float, known: Iterable[JobId]) -> tuple[tuple[str, s
         return ()
     found = dict(rng.choice(GROUPS))
     ids = list(known)[-8:]
-    if ids and rng.random() < 0.2:
+    if ids and rng.random() < 0.3:
         found[RERUN_OF] = rng.choice(ids)
     return tuple(found.items())
 
@@ -43,7 +43,8 @@ class GroupChecks(Checks):
         self.is_inexact = False
         #: The finished jobs that others of their groups replaced.
         self._replaced: set[JobId] = set()
-        #: By repeated job, its last repetition.
+        #: By job of a line of repetitions, the first one; and by the first one, the newest.
+        self._first: dict[JobId, JobId] = {}
         self._newest: dict[JobId, JobId] = {}
 
     def written(self, changes: Changes) -> None:
@@ -59,10 +60,14 @@ class GroupChecks(Checks):
                 self._check(group)
                 self._check_end(changes, before.get(group.terms.id), group)
 
-    def _repeat(self, job: Job, first: JobId) -> None:
+    def _repeat(self, job: Job, repeated: JobId) -> None:
+        first = self._first[job.id] = self._first.get(repeated, repeated)
         earlier = self.jobs.get(self._newest.get(first, first))
         self._newest[first] = job.id
-        if earlier is not None and earlier.status in FINISHED and _group_id(earlier) == _group_id(job):
+        if earlier is None or earlier.status not in FINISHED or _group_id(earlier) != _group_id(job):
+            return
+        parent = None if earlier.child is None else earlier.child.parent
+        if parent is None or self._newest.get(self._first.get(parent, parent), parent) == parent:
             self._replaced.add(earlier.id)
             self.run_log.counts["jobs replaced in a group"] += 1
 

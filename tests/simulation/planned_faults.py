@@ -49,6 +49,7 @@ class PlannedFaults(Choices):
         super().__init__(0)
         self.stop_faults()
         self.clock_set_rate = self.budget_rate = NEVER
+        self.has_webhook = False
         self._planned = planned
         self.over = True
         self.points = self.calls = self.commits = -1

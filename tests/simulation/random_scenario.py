@@ -9,7 +9,7 @@ from batchq.domain.ids import JobId, Tag
 from batchq.engine.pruner import Pruner
 from batchq.errors import BatchqError
 from batchq.ports.runtime import LaunchSpec
-from tests.simulation import final_checks
+from tests.simulation import final_checks, webhooks
 from tests.simulation.client import NoReply
 from tests.simulation.interventions import Interventions
 from tests.simulation.second_server import SecondServer
@@ -44,6 +44,8 @@ class RandomScenario:
         await self._recover()
         await final_checks.settle(self._world)
         await final_checks.check(self._world)
+        if self._choices.has_webhook:
+            await webhooks.check(self._world)
 
     async def _storm(self) -> None:
         self._interventions.begin()

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from batchq.engine import bulk_stops, propagation
 from tests.simulation.choices import Choices
+from tests.simulation.invariants import Invariants
 from tests.simulation.random_scenario import RandomScenario
 from tests.simulation.run_log import InvariantViolated, RunLog, UnexpectedErrors
 from tests.simulation.world import World
@@ -57,11 +58,13 @@ RUNS_OF_A_COLLECTION = 10
 _runs = count(1)
 
 
-def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
+def simulate(
+    choices: Choices, scenario: Callable[[World], Scenario], invariants: Callable[..., Invariants] = Invariants
+) -> RunResult:
     gc.disable()  # the collector's order of destruction would make each run different
     try:
         with asyncio.Runner(loop_factory=TimerLoop) as runner:
-            return runner.run(_simulate(choices, scenario))
+            return runner.run(_simulate(choices, scenario, invariants))
     finally:
         gc.enable()
         # The world is a cycle of megabytes. A collection examines the whole process, so that some worlds wait for it.
@@ -69,7 +72,9 @@ def simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResu
             gc.collect()
 
 
-async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> RunResult:
+async def _simulate(
+    choices: Choices, scenario: Callable[[World], Scenario], invariants: Callable[..., Invariants]
+) -> RunResult:
     run_log = RunLog()
     complaints, log = UnexpectedErrors(run_log), logging.getLogger("batchq")
     propagated, batch_sizes = log.propagate, (propagation.MAX_CHILDREN, bulk_stops.MAX_STOPS)
@@ -77,7 +82,7 @@ async def _simulate(choices: Choices, scenario: Callable[[World], Scenario]) -> 
     log.propagate = False
     asyncio.get_running_loop().set_exception_handler(lambda _, event: complaints.report(event["message"], event))
     try:
-        world = World(choices, run_log)
+        world = World(choices, run_log, invariants)
         await _until_over(world, scenario(world), run_log)
     finally:
         log.removeHandler(complaints)

@@ -9,7 +9,7 @@ from batchq.ports.checkpoints import CheckpointStore
 from batchq.ports.clock import BootClock
 from batchq.ports.logs import LogArchive
 from batchq.ports.runtime import ContainerRuntime
-from tests.simulation import budgets, submissions
+from tests.simulation import budgets, submissions, webhooks
 from tests.simulation.choices import Choices
 from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyRuntime
@@ -37,6 +37,7 @@ class Server(InProcessServer):
         run_log: RunLog,
         invariants: Invariants,
         grace: timedelta,
+        receiver: webhooks.Receiver,
     ) -> None:
         self.lifetime = Lifetime(choices=choices, run_log=run_log)
         self._times, self._history, self._budgets = invariants.times, invariants.history, invariants.budgets
@@ -69,6 +70,8 @@ class Server(InProcessServer):
             ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
         )
         self.store.before_commit = self._check_state
+        self._has_webhook = choices.has_webhook
+        self.webhooks = webhooks.dispatcher(self, webhooks.Sender(receiver, self.lifetime, choices), clock)
         self.submissions = self.submission_service(stop_grace=grace, prices=budgets.prices(choices))
 
     def _check_state(self) -> None:
@@ -107,6 +110,9 @@ class Server(InProcessServer):
         try:
             await self.align()
             await self.start()
+            if self._has_webhook:
+                await self.webhooks.load()
+                self.engine.tasks.supervise("webhooks", self.webhooks.run)
         except StoreFailed as why:
             self._run_log.write(f"server cannot start: {why}")
             await self.engine.stop()
@@ -115,5 +121,7 @@ class Server(InProcessServer):
         self._run_log.write("server is ready")
         await self._leaves.wait()
         self.ready = False
+        self.engine.history_feed.close()
         await self.engine.stop()
+        await self.webhooks.close()
         self._run_log.write("server has stopped")

@@ -67,6 +67,8 @@ class SubmissionGenerator:
         self._known = known
         self._key = key
         self._count = 0
+        #: How many seconds a container runs; None: until it is stopped.
+        self.lasts: tuple[float | None, ...] = (0, 0, 0.3, 2, 8, 30, None)
         self.definitions: dict[str, JobDefinition] = {}
 
     def next(self) -> JobRequest:
@@ -197,7 +199,7 @@ class SubmissionGenerator:
 
     def _script(self) -> Script:
         rng = self._rng
-        lasts = rng.choice([0, 0, 0.3, 2, 8, 30, None])
+        lasts = rng.choice(self.lasts)
         certain = rng.random() < 0.5  # and then for ever, also for a start that comes late
         return Script(
             seconds=lasts,

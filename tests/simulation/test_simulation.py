@@ -23,7 +23,8 @@ from tests.simulation.cases import HANDLES_SIGNAL, SUCCEEDED, Case, CaseRun, End
 from tests.simulation.choices import Choices
 from tests.simulation.fault_sweep import crashes, crashes_at, run_case, transaction_faults
 from tests.simulation.history_checks import AuditChecks
-from tests.simulation.random_scenario import OperatorScenario
+from tests.simulation.older_backups import OlderBackupScenario, RestoredInvariants, only_older_restores
+from tests.simulation.random_scenario import OperatorScenario, RandomScenario
 from tests.simulation.run import run_checked, run_seed, simulate
 from tests.simulation.run_log import MESSAGE_REJECTED, RunLog
 from tests.support import builders
@@ -54,6 +55,28 @@ def test_every_invariant_holds_with_force_fail_and_deletion(seeds):
     assert [result.failure for result in results if result.failure] == []
     assert sum(result.counts["forced"] for result in results) > len(seeds)
     assert sum(result.counts["forgotten"] for result in results) > len(seeds) / 20
+
+
+@pytest.mark.parametrize("seeds", every(ATTENDED), ids=str)
+def test_restores_of_older_backups_stop_no_container_and_start_none_beside_another(seeds):
+    results = [simulate(only_older_restores(Choices(seed)), OlderBackupScenario, RestoredInvariants) for seed in seeds]
+
+    assert [result.failure for result in results if result.failure] == []
+    assert sum(result.counts["older restores"] for result in results) > len(seeds) / 3
+
+
+@pytest.mark.exhaustive
+def test_every_event_is_delivered_to_a_webhook_in_order():
+    results = [simulate(with_webhook(Choices(seed)), RandomScenario) for seed in range(440, 480)]
+
+    assert [result.failure for result in results if result.failure] == []
+    assert sum(result.counts["webhook: the receiver is away"] for result in results) > 0
+    assert sum(result.counts["webhook: lost answers"] for result in results) > 0
+
+
+def with_webhook(choices):
+    choices.has_webhook = True
+    return choices
 
 
 #: What random runs must contain, by the counts of a run. A change of the choices may remove one of them silently.

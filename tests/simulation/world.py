@@ -19,6 +19,7 @@ from batchq.domain.machines import Machine, one_machine
 from batchq.domain.times import EPOCH
 from batchq.engine import bulk_stops, propagation
 from batchq.ports.runtime import ContainerRuntime
+from tests.simulation import webhooks
 from tests.simulation.checkpoints import ObservedCheckpoints
 from tests.simulation.choices import Choices
 from tests.simulation.client import Client
@@ -61,11 +62,13 @@ def machines_of(count: int) -> tuple[Machine, ...]:
 
 
 class World:
-    def __init__(self, choices: Choices, run_log: RunLog) -> None:
+    def __init__(
+        self, choices: Choices, run_log: RunLog, make_invariants: Callable[..., Invariants] = Invariants
+    ) -> None:
         self.run_log = run_log
         self.clock = VirtualClock()
         self.choices = choices
-        self.invariants = Invariants(now=self.clock.now, run_log=run_log)
+        self.invariants = make_invariants(now=self.clock.now, run_log=run_log)
         self.invariants.groups.is_inexact = bool(choices.restore_rate)
         if self.choices.clock_set_rate:
             self.invariants.times.machine_clock = MachineClock(self.clock.now, self.choices.skew())
@@ -110,6 +113,7 @@ class World:
             invariants=self.invariants,
             engine_id="another",
         )
+        self.receiver = webhooks.Receiver(choices, run_log)
         self.server: Server | None = None
         self.on_other_engine = False
         self.client = Client(
@@ -136,6 +140,8 @@ class World:
         await self.server.align()
         self.server.ready = True
         await self.client.create_catalog()
+        if self.choices.has_webhook:
+            await webhooks.create(self.server.store)
 
     async def serve(self) -> None:
         """Run one server after another from here on. Returns when the first is ready."""
@@ -203,6 +209,7 @@ class World:
             run_log=self.run_log,
             invariants=self.invariants,
             grace=self._grace,
+            receiver=self.receiver,
         )
 
     def _runtime(self) -> ContainerRuntime:

@@ -63,6 +63,9 @@ FEW = {"job_reads.dependents", "job_reads.runnable_jobs_excluding", "job_reads.r
 # This groups the entries of the history that one page reads.
 FEW |= {"activity.events"}
 
+# This groups the jobs that repeat one another.
+FEW |= {"job_reads.newest_of_lines"}
+
 # These read an index of all queued jobs, once, when a server starts.
 COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}
 
@@ -85,7 +88,7 @@ def named(statement):
 
 def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan):
     # Results of the statement itself, its parameters, and tables that hardly ever have a row.
-    few = ("walk", "waiting", "next", "named", "page", "quarantine", "recent", "CONSTANT")
+    few = ("walk", "waiting", "next", "named", "page", "quarantine", "recent", "CONSTANT", "earlier", "line")
     may_scan = tuple(f"SCAN {table}" for table in few)
     for name in STATEMENTS.keys() - WHOLE - COUNTED:
         steps = plan(STATEMENTS[name], named(STATEMENTS[name]))

@@ -280,6 +280,26 @@ async def test_a_gap_in_the_events_is_reported_once(board):
     assert b'"type":"events.gap"' in board.sender.requests[0].body
 
 
+async def test_a_second_gap_is_reported_too(board):
+    webhook = await board.webhook(position=1)
+    await board.events(8, status=Status.SUCCEEDED, stopped_at=NOON)
+    await board.store.prune(NOON + timedelta(days=1), keep=(), limit=2)
+    board.sender.answer = lambda request: AWAY if number_of(request) == 4 else OK
+    await board.start()
+    await board.until(lambda: board.progress(webhook).failing_since is not None)
+    await board.store.prune(NOON + timedelta(days=1), keep=(), limit=3)
+
+    board.sender.answer = lambda request: OK
+    later = await board.events(1)
+    await board.until(lambda: board.progress(webhook).position == later[-1], seconds=60)
+
+    assert board.numbers == [None, 3, 4, None, 6, 7, 8, *later]
+    assert [b'"after":1' in board.sender.requests[0].body, b'"after":3' in board.sender.requests[3].body] == [
+        True,
+        True,
+    ]
+
+
 async def test_nothing_is_delivered_while_restored_data_is_examined(board):
     webhook = await board.webhook()
     board.is_suspended = True

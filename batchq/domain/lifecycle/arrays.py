@@ -343,11 +343,12 @@ def _force(job: Job, event: on.StopForced, now: datetime) -> Job:
 
 
 def _begin_to_apply(job: Job, now: datetime) -> Job:
-    """Start to apply the array's order, from the first child on."""
+    """Start to apply the array's order, from the first child on. A held array is not held any more."""
     state = _state_of(job)
+    reason = job.status_reason if job.hold is None else None
     ordered_at = state.ordered_at or now
     after = replace(state, order_applied_to=0, counted_at=now, ordered_at=ordered_at, passes_hold=False)
-    return _with_end_noted(replace(job, array_state=after, hold=None), now)
+    return _with_end_noted(replace(job, array_state=after, hold=None, status_reason=reason), now)
 
 
 def _ignored(job: Job, _: on.Event, __: datetime) -> Job:

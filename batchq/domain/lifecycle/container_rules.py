@@ -21,7 +21,6 @@ from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from batchq.domain.container import ContainerSpec
 from batchq.domain.enums import AttemptContainerState
 from batchq.domain.ids import Tag
 from batchq.domain.job import Attempt, AttemptContainer, Job
@@ -46,9 +45,10 @@ class Gate(Enum):
     NEVER = auto()
 
 
-def spec_of(job: Job, tag: Tag) -> ContainerSpec:
-    """The spec of the container that `tag` identifies."""
-    return job.spec.nodes.containers[tag.container_key].spec
+def is_captured(job: Job, tag: Tag) -> bool:
+    """Whether the output of the container is stored. So is that of a container whose spec was damaged."""
+    container = job.spec.nodes.containers.get(tag.container_key)
+    return container is None or container.spec.logging.captured
 
 
 def task_container_of(job: Job, container: AttemptContainer) -> TaskContainer:

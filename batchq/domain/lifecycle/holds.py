@@ -39,7 +39,7 @@ def hold_active(job: Job, event: on.HoldRequested, now: datetime) -> Job:
     """Hold the child of a held array once its attempt has ended. Raises Invalid for a request to hold the job alone."""
     if not event.of_array:
         raise Invalid(f"Job {job.id} is {job.status} and cannot be held: pause it.")
-    return job if job.hold is not None else _held(job, event, now)
+    return job if job.hold is not None or _is_ending(job) else _held(job, event, now)
 
 
 def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
@@ -48,7 +48,7 @@ def pause_active(job: Job, event: on.PauseRequested, now: datetime) -> Job:
     A pause of a job that is pausing and was resumed holds it again. Raises Invalid for a job that is ending, unless its
     array passes its own pause on to it.
     """
-    if job.cancel is not None or (job.stop is not None and not job.is_pausing):
+    if _is_ending(job):
         if event.of_array:
             return job
         raise Invalid(f"Job {job.id} is being stopped or was cancelled: it cannot be paused.")
@@ -90,6 +90,11 @@ def order_of(job: Job) -> on.HoldRequested | on.ReleaseRequested | on.PauseReque
     if hold.paused:
         return on.PauseRequested(reason=hold.reason, user=hold.user, of_array=True)
     return on.HoldRequested(reason=hold.reason, user=hold.user, of_array=True)
+
+
+def _is_ending(job: Job) -> bool:
+    """Whether an order ends the active job with its attempt: it will never be queued again."""
+    return job.cancel is not None or (job.stop is not None and not job.is_pausing)
 
 
 def _held(job: Job, event: on.HoldRequested | on.PauseRequested, now: datetime) -> Job:

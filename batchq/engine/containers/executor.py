@@ -20,7 +20,7 @@ from batchq.domain.catalog import EnvironmentName, network_of, oci_runtime_of
 from batchq.domain.explanation.facts import StartProgress
 from batchq.domain.ids import JobId, MachineName, Tag
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.container_rules import spec_of
+from batchq.domain.lifecycle.container_rules import is_captured
 from batchq.domain.lifecycle.escalation import awaits_checkpoint
 from batchq.domain.lifecycle.reconcile import stopped_container, tags_running
 from batchq.domain.lifecycle.status import attempt_of
@@ -335,7 +335,7 @@ class Executor:
         The output is not stored if its log driver is not captured, or after MAX_LOG_REFUSALS refusals of the container
         engine. Raises RuntimeUnknown, LogRefused and StoreFailed.
         """
-        if job is not None and not spec_of(job, tag).logging.captured:
+        if job is not None and not is_captured(job, tag):
             return False
         try:
             return await self._capture_log(tag)

@@ -14,6 +14,20 @@ CROSS JOIN job_specs ON job_specs.sequence = coalesce(parent_sequence, jobs.sequ
 SELECT named.value, (SELECT id FROM jobs WHERE rerun_of = named.value ORDER BY sequence DESC LIMIT 1)
 FROM json_each(:ids) AS named;
 
+-- newest_of_lines
+-- Of the jobs that repeat one another. With max(), SQLite takes the other columns from the row with the maximum.
+WITH RECURSIVE earlier (named, id) AS (
+    SELECT named.value, named.value FROM json_each(:ids) AS named
+    UNION
+    SELECT earlier.named, jobs.rerun_of FROM earlier JOIN jobs ON jobs.id = earlier.id WHERE jobs.rerun_of IS NOT NULL
+),
+line (named, id) AS (
+    SELECT named, id FROM earlier
+    UNION
+    SELECT line.named, jobs.id FROM line JOIN jobs ON jobs.rerun_of = line.id
+)
+SELECT line.named, line.id, max(jobs.sequence) FROM line JOIN jobs ON jobs.id = line.id GROUP BY line.named;
+
 -- owners_by_id
 SELECT jobs.id, owner, account FROM json_each(:ids) AS named CROSS JOIN jobs ON jobs.id = named.value;
 

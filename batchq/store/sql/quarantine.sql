@@ -4,7 +4,7 @@
 -- Text columns as BLOBs, so that invalid UTF-8 is quarantined byte by byte.
 SELECT
     sequence, id, version, queue, status, created_at, owner, account, name, definition, revision, share_identifier, rank,
-    millicpus, memory_mib, gpus, parent_sequence, array_size, CAST(node_runs AS BLOB) AS node_runs,
+    millicpus, memory_mib, gpus, parent_sequence, array_size, group_id, CAST(node_runs AS BLOB) AS node_runs,
     CAST(consumable_requirements AS BLOB) AS consumable_requirements, CAST(state AS BLOB) AS state,
     (SELECT CAST(spec AS BLOB) FROM job_specs WHERE job_specs.sequence = coalesce(parent_sequence, jobs.sequence)) AS spec
 FROM jobs WHERE sequence = :sequence;
@@ -25,6 +25,9 @@ UPDATE jobs SET consumable_requirements = NULL WHERE sequence = :sequence;
 
 -- write_node_runs
 UPDATE jobs SET node_runs = :node_runs WHERE sequence = :sequence;
+
+-- group
+SELECT value FROM job_groups WHERE id = :id;
 
 -- statuses_of_children
 SELECT status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence;
