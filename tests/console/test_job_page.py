@@ -180,6 +180,13 @@ async def test_a_long_value_is_folded(browser):
     assert f"<summary><code>note={'x' * 100}…</code> (250 characters)</summary>" in page.body
 
 
+async def test_many_variables_are_folded(browser):
+    variables = [{"name": f"V{number}", "value": "x"} for number in range(11)]
+    job_id = await browser.submit("train-17", containerOverrides={"environment": variables})
+    page = await browser.open(f"/ui/jobs/{job_id}")
+    assert "<details><summary>11 variables</summary>" in page.body
+
+
 async def test_an_array_leads_to_its_children_and_each_child_to_its_array(browser):
     job_id = await browser.submit("sweep", script=ENDLESS, arrayProperties={"size": 3})
     await browser.wait_for(f"{job_id}:1", "RUNNING")
