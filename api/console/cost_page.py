@@ -53,7 +53,6 @@ async def cost_page(parts: Parts, visit: Call[None]) -> Page:
         "pictures": cost_pictures(costs, today),
         "budgets": budgets,
         "days": DAYS,
-        "rounded": rounded,
     }
     return Page(template="cost.html", title="Cost", values=values)
 

@@ -17,7 +17,6 @@ from batchq.api.console.use_pictures import use_pictures
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller, Permission
-from batchq.domain.cost import rounded
 from batchq.domain.enums import FINISHED, Status
 from batchq.domain.explanation.started_reasons import NotExitingReason
 from batchq.domain.ids import JobId, job_path, node_of, short_id
@@ -90,7 +89,6 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
         "empty_sentence": empty_sentence,
-        "rounded": rounded,
         **await _beside_why(parts, view, caller),
     }
     return Page(template="job.html", title=job_title(job), values=values, tab=f"{job.status} {job_title(job)}")

@@ -220,7 +220,7 @@ async def read_form(request: web.Request, shape: type[Shape]) -> Shape:
 
 
 def parse_members(text: str, shape: type[Shape]) -> Shape:
-    """Parse the text of a query or a form. Raises InvalidMember."""
+    """Parse the text of a query or a form. Lines end with a line feed; browsers send CR LF. Raises InvalidMember."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
@@ -231,7 +231,8 @@ def parse_members(text: str, shape: type[Shape]) -> Shape:
 def _members(pairs: Iterable[tuple[str, str]], shape: type[BaseModel]) -> Mapping[str, object]:
     members: dict[str, object] = {}
     lists = _lists(shape)
-    for name, value in pairs:
+    for name, sent in pairs:
+        value = sent.replace("\r\n", "\n")
         if name in lists:
             given = members.setdefault(name, [])
             assert isinstance(given, list)

@@ -69,7 +69,7 @@ class SubmissionForm(Form):
     def words(self) -> list[str]:
         """The command, split as a shell splits it. Raises Invalid."""
         try:
-            return shlex.split(self.command.replace("\r\n", "\n"))
+            return shlex.split(self.command)
         except ValueError as why:
             raise Invalid(f"The command cannot be split into words: {why}.") from None
 

@@ -5,12 +5,13 @@ then the characters that HTML reserves are escaped. A missing value is an error.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from batchq.api.console.activity_pictures import PERIODS
 from batchq.api.console.job_words import (
@@ -24,6 +25,7 @@ from batchq.api.console.job_words import (
 )
 from batchq.api.console.svg import status_bar
 from batchq.domain import wording
+from batchq.domain.cost import rounded
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job
@@ -33,6 +35,8 @@ from batchq.system.escapes import escape_lines
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
+#: A command of batchq in a sentence.
+COMMAND = re.compile("`(batchq [^`]+)`")
 
 #: A character for each status, so that no status is shown by colour alone.
 SIGNS = {
@@ -76,6 +80,8 @@ def environment() -> Environment:
         "running_children": running_children,
         "time_left": time_left,
         "rate": wording.rate_words,
+        "amount": lambda cost: f"{rounded(cost):,}",
+        "with_code": with_code,
     }
     env.globals |= _globals()
     env.globals["ui"] = env.get_template("macros.html").module
@@ -121,6 +127,13 @@ def array_bar(job: Job) -> Markup:
     """A bar of the children of an array with running children; empty for any other job."""
     parts = array_parts(job)
     return Markup('<span class="array-bar">{}</span>').format(status_bar(parts, "Children")) if parts else Markup("")
+
+
+def with_code(sentence: str) -> Markup:
+    """The sentence with its commands between backquotes as code."""
+    parts = COMMAND.split(escape_lines(sentence))
+    code = Markup("<code>{}</code>")
+    return Markup().join(code.format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
 
 
 def _printed(value: object) -> object:

@@ -35,6 +35,7 @@ async def test_a_name_that_one_job_has_opens_the_job(browser):
 async def test_several_jobs_of_a_name_or_with_it_in_their_names_are_listed(browser):
     jobs = [await browser.submit(name, script=ENDLESS) for name in ("train-1", "train-2")]
     page = await browser.open("/ui/find?q=rain")
+    assert "/ui/queues/default" in page.page.links
     assert {f"/ui/jobs/{job}" for job in jobs} <= set(page.page.links)
 
 

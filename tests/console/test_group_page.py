@@ -102,7 +102,7 @@ async def test_values_of_many_names_share_a_column_of_the_csv(browser, monkeypat
 
 async def test_failed_jobs_are_submitted_again_from_the_page(browser, sweep):
     page = await browser.open(sweep)
-    assert "Resubmit the 1 that failed by themselves" in page.text
+    assert "Resubmit the one that failed by itself" in page.text
     path = f"/ui/rerun?group={sweep.rpartition('/')[2]}&failed=1"
 
     form = form_in(await browser.open(path))

@@ -174,10 +174,12 @@ async def test_a_job_with_prices_has_a_cost(tmp_path):
         assert "Cost 0.00 EUR Request" in page.text  # with a single part, the sum alone
 
 
-async def test_a_long_value_is_folded(browser):
-    job_id = await browser.submit("train-17", tags={"note": "x" * 250}, script=ENDLESS)
+async def test_a_long_value_and_many_variables_are_folded(browser):
+    variables = {"environment": [{"name": f"V{number}", "value": "x"} for number in range(11)]}
+    job_id = await browser.submit("train-17", tags={"note": "x" * 250}, containerOverrides=variables)
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert f"<summary><code>note={'x' * 100}…</code> (250 characters)</summary>" in page.body
+    assert "<details><summary>11 variables</summary>" in page.body
 
 
 async def test_an_array_leads_to_its_children_and_each_child_to_its_array(browser):

@@ -84,17 +84,16 @@ async def test_time_limits_of_a_queue_are_shown(browser):
 
 
 async def test_shares_of_a_queue_are_shown_with_weights_and_use(browser):
-    policy = {
-        "name": "fair",
-        "fairsharePolicy": {"shareDistribution": [{"shareIdentifier": "ada", "weightFactor": 0.5}]},
-    }
-    arn = (await browser.call("createschedulingpolicy", policy))["arn"]
+    shares = [{"shareIdentifier": "ada", "weightFactor": 0.5}]
+    fair = {"shareDecaySeconds": 600, "computeReservation": 10, "shareDistribution": shares}
+    arn = (await browser.call("createschedulingpolicy", {"name": "fair", "fairsharePolicy": fair}))["arn"]
     await queue(browser, "shared", vcpus=4, schedulingPolicyArn=arn)
     running = await browser.submit(
         "long-1", script=ENDLESS, jobQueue="shared", shareIdentifier="bob", schedulingPriorityOverride=0
     )
     await browser.wait_for(running, "RUNNING")
     page = await browser.open("/ui/queues/shared")
+    assert "Use in the past counts for 10 min. 10 % are reserved" in page.text
     assert "ada 0.5 0" in page.text
     assert "bob 1.0 1" in page.text
 

@@ -209,6 +209,7 @@ async def test_force_fail_gives_up_a_container_that_does_not_exit(browser, monke
     path = f"/ui/jobs/{job_id}/force-fail"
     for page in (f"/ui/jobs/{job_id}", f"/ui/jobs/{job_id}/stop"):
         assert path in (await browser.open(page)).page.links
+    assert "<code>batchq force-fail</code>" in (await browser.open(f"/ui/jobs/{job_id}")).body
 
     await browser.post(path, await browser.form(path, reason="hangs"))
     job = await browser.describe(job_id)

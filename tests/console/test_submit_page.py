@@ -32,14 +32,17 @@ async def submitted(browser, **fields):
     return await browser.describe(answer.headers["Location"])
 
 
-async def test_the_form_of_a_user_without_a_queue_says_how_to_get_one(tmp_path):
+async def test_the_pages_of_a_user_without_a_queue_say_how_to_get_one(tmp_path):
     account, user = Account(name="lab", queues=("none",)), User(name="ada", account="lab")
     async with visitor_of(tmp_path / "data", Directory(accounts={"lab": account}, users={"ada": user})) as visitor:
         await visitor.log_in()
-        page = await visitor.open("/ui/submit")
-    assert "There is no queue that account lab may use." in page.text
-    assert "batchq account set lab --queues NAMES" in page.text
-    assert "<select" not in page.body
+        pages = {path: await visitor.open(path) for path in ("/ui/submit", "/ui/jobs", "/ui/queues", "/ui/")}
+        others = [await visitor.open(path) for path in ("/ui/definitions", "/ui/events")]
+    for page in pages.values():
+        assert "There is no queue that account lab may use." in page.text
+        assert "batchq account set lab --queues NAMES" in page.text
+    assert not any("batchq run" in page.text for page in [*pages.values(), *others])
+    assert "<select" not in pages["/ui/submit"].body
 
 
 async def test_the_form_of_a_server_without_a_queue_names_the_command_that_creates_one(browser):
@@ -47,6 +50,12 @@ async def test_the_form_of_a_server_without_a_queue_names_the_command_that_creat
     await browser.call("deletejobqueue", {"jobQueue": "default"})
     page = await browser.open("/ui/submit")
     assert "There is no queue. Operators create queues with aws batch create-job-queue ." in page.text
+
+
+async def test_a_form_that_is_checked_and_then_submitted_has_the_lines_that_were_typed(browser):
+    sent = new_form(image="busybox", environment="LR=0.1\r\nSEED=2", action="check")  # browsers send CR LF
+    page = await browser.post("/ui/submit", sent, status=200)
+    assert form_in(page)["environment"] == "LR=0.1\nSEED=2"
 
 
 async def test_a_job_from_a_definition_has_what_was_typed(browser):

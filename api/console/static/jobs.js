@@ -14,7 +14,7 @@ function showChoosePage() {
   const [head, boxes] = [find("[data-choose-page]"), findAll("tbody input[name=job]")];
   if (!head) return;
   const count = boxes.filter((box) => box.checked).length;
-  head.hidden = false;
+  head.closest("label").hidden = false;
   head.checked = count > 0 && count === boxes.length;
   head.indeterminate = count > 0 && count < boxes.length;
 }

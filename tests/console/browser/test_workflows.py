@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from batchq.compute.simulated.script import Script, script_variable
+from tests.console.browser.test_pages import PHONE
+from tests.console.browser.visitor import WIDE
 from tests.service.waiting import reaches
 
 MANY = 500
@@ -227,9 +229,10 @@ def test_a_filter_of_the_list_is_one_click_away_from_the_next(visitor, world, st
     expect(page.locator("#main tbody .status-SUCCEEDED").first).to_be_visible()
 
 
-def test_a_list_is_searched_while_one_types_and_its_rows_are_chosen_together(visitor, world):
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["screen", "phone"])
+def test_a_list_is_searched_while_one_types_and_its_rows_are_chosen_together(visit, world, size):
     assert world.jobs
-    page = visitor.open("/ui/jobs?queue=gpu")
+    page = visit(viewport=size).open("/ui/jobs?queue=gpu")
 
     page.get_by_role("searchbox", name="Search in this list").fill("waits-1")
     expect(page.locator("#main tbody tr")).to_have_count(11)
@@ -242,6 +245,18 @@ def test_a_list_is_searched_while_one_types_and_its_rows_are_chosen_together(vis
     expect(page.get_by_text("All 11 jobs that match are chosen.")).to_be_visible()
     page.get_by_role("link", name="Terminate…").click()
     expect(page.get_by_role("button", name="Terminate 11 jobs")).to_be_visible()
+
+
+def test_a_list_is_sorted_on_a_phone(visit, world):
+    assert world.jobs
+    page = visit(viewport=PHONE).open("/ui/jobs?queue=gpu")
+
+    page.get_by_role("link", name="Status", exact=True).click()
+    page.wait_for_url("**sort=state*")
+
+    head = page.get_by_role("link", name="Status").bounding_box()
+    assert 0 <= head["x"] <= PHONE["width"] - head["width"]
+    assert head["height"] >= 44
 
 
 def test_settings_change_the_theme_the_times_and_the_shortcuts(visit):
