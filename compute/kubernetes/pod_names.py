@@ -124,6 +124,12 @@ def withdrawal_of(pod: Mapping[str, Any], name: str) -> str:
     return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
 
 
+def has_held_image(pod: Mapping[str, Any], name: str) -> bool:
+    """Whether the container has the image that cannot be pulled."""
+    containers = pod["spec"].get("containers") or ()
+    return any((container["name"], container.get("image")) == (name, HELD_IMAGE) for container in containers)
+
+
 def run_of(pod: Mapping[str, Any], name: str) -> str | None:
     """The annotation with the first run of a container; None: no survey has seen it run."""
     return _annotations(pod).get(f"{RUN}{name}")

@@ -286,14 +286,15 @@ class PodStarts:
             raise self._final_refusal(tag, pod, state)
         if state.waits_for is not None and self._is_repeated(pod):
             return False
-        if state.refusal is not None and is_shared(pod):
-            return await self._withdraw(tag, pod, state.refusal, alone=True)
+        is_new = isinstance(state.refusal, ImageUnavailable) and withdrawn_for(pod) is None
+        if state.refusal is not None and (is_shared(pod) or (is_new and not is_being_deleted(pod))):
+            return await self._withdraw(tag, pod, state.refusal, by_image=True)
         refusal = state.refusal
         if refusal is None and state.waits_for is not None and not is_being_deleted(pod):
             refusal = mount_refusal(await self._pods.events(pod))  # only events show volumes that cannot be mounted
         if refusal is None and not is_being_deleted(pod):
             return False
-        return await self._withdraw(tag, pod, refusal, alone=False)
+        return await self._withdraw(tag, pod, refusal, by_image=False)
 
     def _final_refusal(self, tag: Tag, pod: Pod, state: PodState) -> ContainerRuntimeError:
         """Why the container will never run. In a pod of which another container ran it cannot be created again."""
@@ -310,17 +311,17 @@ class PodStarts:
         """
         return not is_being_deleted(pod) and self._clock.now() - accepted_at(pod) < REPEAT_WAIT
 
-    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, alone: bool) -> bool:
+    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, by_image: bool) -> bool:
         """Give up a start, and wait until the node shows whether the container ran after all.
 
-        `alone`: only this container gets the held image again. Otherwise the pod is deleted; it stays until it is
-        removed. The reason is in an annotation, also for the next server.
+        `by_image`: the container gets the held image, which its node confirms at once. Otherwise, or if the cluster
+        refuses that image, the pod is deleted. It stays until it is removed. The reason is in an annotation, also for
+        the next server.
         """
-        if alone:
-            await self._pods.withdraw_container(pod, tag, str(refusal)[:MAX_REASON])
-        else:
+        why = str(refusal)[:MAX_REASON] if is_shared(pod) else f"{WITHDRAW}{refusal}"[:MAX_REASON]
+        if not by_image or not await self._pods.withdraw_container(pod, tag, why):
             if withdrawn_for(pod) is None and refusal is not None:
-                await self._pods.mark_deleted(pod, f"{WITHDRAW}{refusal}"[:MAX_REASON])
+                await self._pods.mark_deleted(pod, why)
             await self._pods.delete(pod, grace=1)
         end = self._clock.now() + timedelta(seconds=WITHDRAWAL_WAIT)
         with self._watch.changes(tag) as changed:

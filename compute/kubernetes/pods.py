@@ -111,13 +111,14 @@ class Pods:
             pod, tag, before=ContainerMark.CREATED, mark=ContainerMark.STARTED, image=image
         )
 
-    async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> None:
-        """Give the container the held image again: its start cannot succeed."""
-        mark = f"{ContainerMark.WITHDRAWN}: {why}"
-        _check(
-            await self._change_container(pod, tag, before=ContainerMark.STARTED, mark=mark, image=HELD_IMAGE),
-            "withdraw",
-        )
+    async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> bool:
+        """Give the container of a start that cannot succeed the held image. Returns False if the cluster refuses it."""
+        if is_shared(pod):
+            mark = f"{ContainerMark.WITHDRAWN}: {why}"
+            reply = await self._change_container(pod, tag, before=ContainerMark.STARTED, mark=mark, image=HELD_IMAGE)
+            _check(reply, "withdraw")
+            return True
+        return (await self._change_container(pod, tag, image=HELD_IMAGE, deleted_for=why)).ok
 
     async def remove_container(self, pod: Pod, tag: Tag) -> Pod | None:
         """Mark the container as removed, and end it if it runs. Returns the pod; None: it does not exist any more."""
@@ -183,8 +184,12 @@ class Pods:
         before: ContainerMark | None = None,
         mark: str | None = None,
         image: str | None = None,
+        deleted_for: str | None = None,
     ) -> ApiReply:
-        """Change a container of a shared pod in one write. `before`: the mark that it must have; None: any."""
+        """Change a container in one write. `before`: the mark that it must have; None: any.
+
+        `deleted_for`: the annotation of that name; None: it stays.
+        """
         name = name_in_pod(tag)
         names = [container["name"] for container in pod["spec"]["containers"]]
         changes = [{"op": "test", "path": "/metadata/uid", "value": uid_of(pod)}]
@@ -192,6 +197,8 @@ class Pods:
             changes.append({"op": "test", "path": mark_path(name), "value": before})
         if mark is not None:
             changes.append({"op": "replace", "path": mark_path(name), "value": mark})
+        if deleted_for is not None:
+            changes.append({"op": "add", "path": f"/metadata/annotations/{DELETED_FOR}", "value": deleted_for})
         if image is not None:
             changes.append({"op": "replace", "path": f"/spec/containers/{names.index(name)}/image", "value": image})
         return await self._send_patch(pod, changes, JSON_PATCH)
