@@ -245,10 +245,10 @@ def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mo
 
 
 def _volume(given: Volume) -> str:
-    validation.refuse_unsupported(
+    validation.refuse_file_systems(
         {
-            "efsVolumeConfiguration": given.efsVolumeConfiguration is not None,
-            "s3filesVolumeConfiguration": given.s3filesVolumeConfiguration is not None,
+            "efsVolumeConfiguration": given.efsVolumeConfiguration,
+            "s3filesVolumeConfiguration": given.s3filesVolumeConfiguration,
         }
     )
     if not _VOLUME.fullmatch(given.name or ""):

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from aiohttp import ClientResponse
 
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.rest import ApiReply, RestClient
 from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
@@ -44,7 +44,7 @@ async def read_log(rest: RestClient, path: str, container: str, parser: "LogPars
     The parser has the position from which the log is read, and then the line that the log ends within.
     """
     async with rest.stream(f"{path}/log", log_query(container, parser.after)) as response:
-        if _is_log(response, path):
+        if await _is_log(response, path):
             async for chunk in response.content.iter_any():
                 for line in parser.lines(chunk):
                     yield line
@@ -61,7 +61,7 @@ async def follow_log(
     """
     parser, is_silent = LogParser(after=after), False
     async with rest.stream(f"{path}/log", log_query(container, after, follow=True), is_followed=True) as response:
-        if not _is_log(response, path):
+        if not await _is_log(response, path):
             return
         is_behind = False
         while not is_silent:
@@ -128,10 +128,12 @@ async def _is_shown(rest: RestClient, path: str, container: str, line: LogLine, 
     return parser.unfinished is not None and parser.unfinished.at == line.at
 
 
-def _is_log(response: ClientResponse, path: str) -> bool:
+async def _is_log(response: ClientResponse, path: str) -> bool:
     """Whether the response contains a log; False: nothing is written yet. Raises ContainerGone; LogRefused."""
     if response.status == HTTPStatus.NOT_FOUND:
-        raise ContainerGone(f"{path} does not exist")
+        if ApiReply(status=response.status, content=await response.read()).is_absence:
+            raise ContainerGone(f"{path} does not exist")
+        raise RuntimeUnknown(f"logs of {path}: status {response.status} by a proxy")
     if response.status not in {HTTPStatus.OK, *NOT_STARTED}:
         raise LogRefused(f"logs: status {response.status}")
     return response.status == HTTPStatus.OK

@@ -100,18 +100,19 @@ def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
 
 
 def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
-    """All containers of the pod by name, whatever their marks."""
+    """All containers of the pod by name, whatever their marks.
+
+    A copy of a pod, as `kubectl debug --copy-to` makes it, has the labels and annotations of the pod, but not its name.
+    """
     labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
-    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not attempt.isdecimal():
+    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not (attempt + (node or "")).isdecimal():
         return {}
     job, number = JobId(noted[JOB]), int(attempt)
-    if node is None:
-        return {CONTAINER: Tag(job_id=job, attempt=number)}
-    return {
-        name: Tag(job_id=job, attempt=number, container_key=f"{node}/{own}")
-        for name, own in _names(noted.get(CONTAINERS)).items()
-    }
+    names = {CONTAINER: ""} if node is None else _names(noted.get(CONTAINERS))
+    keys = {name: "" if node is None else f"{node}/{own}" for name, own in names.items()}
+    tags = {name: Tag(job_id=job, attempt=number, container_key=key) for name, key in keys.items()}
+    return tags if all(pod_name(instance, tag) == pod["metadata"].get("name") for tag in tags.values()) else {}
 
 
 def mark_of(pod: Mapping[str, Any], name: str) -> str | None:

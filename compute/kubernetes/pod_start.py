@@ -11,7 +11,7 @@ start, which is one request with the container's mark, also carried out at most 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,6 @@ from batchq.compute.kubernetes.pod_state import (
     REMOVE,
     WITHDRAW,
     PodState,
-    accepted_at,
     withdrawn_for,
 )
 from batchq.compute.kubernetes.pods import (
@@ -59,7 +58,7 @@ from batchq.ports.runtime import ContainerState, Created, LaunchSpec
 START_WAIT = 5.0  # seconds that a start waits for its container to run
 WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
-#: How long after it accepted a pod a kubelet has to mount its volumes, and to repeat what containerd failed to do.
+#: How long a kubelet has, from the first sight of the waiting container on, to mount its volumes, and to repeat what containerd failed to do.
 REPEAT_WAIT = timedelta(seconds=60)
 REFUSED_STATUSES = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
@@ -102,6 +101,10 @@ class PodStarts:
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
         #: The pods whose final refusal was raised, by tag.
         self._refused: dict[Tag, str] = {}
+        #: The pods whose bindings the API server has confirmed, by tag.
+        self._bound: dict[Tag, str] = {}
+        #: When a container was first seen to wait on its node, by tag and the uid of the pod.
+        self._waits_since: dict[Tag, dict[str, datetime]] = {}
         #: By the name of the pod: held while the start of one of its containers is requested.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -139,6 +142,8 @@ class PodStarts:
         """The container of the tag has run, or was removed."""
         self._created.pop(tag, None)
         self._refused.pop(tag, None)
+        self._bound.pop(tag, None)
+        self._waits_since.pop(tag, None)
 
     async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
         """Create the Secret and the Service that the pod needs, and that are removed with it."""
@@ -242,9 +247,13 @@ class PodStarts:
         """
         if machine is None:
             raise StartRefused("CannotStartContainerError: the job was placed on no node of the cluster")
+        if self._bound.get(tag) == uid_of(pod):
+            await self._check_bound(tag, pod)
+            return
         node_uid = await self._nodes.take(pod, machine)
         reply = await self._pods.bind(pod, machine, node_uid)
         if reply.ok:
+            self._bound[tag] = uid_of(pod)
             return
         self._nodes.release(uid_of(pod))
         if reply.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
@@ -256,6 +265,15 @@ class PodStarts:
             raise ContainerGone(f"start: {reply.message}")
         if not is_bound(existing):  # an admission webhook has added a scheduling gate
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON], certain=False)
+
+    async def _check_bound(self, tag: Tag, pod: Pod) -> None:
+        """Raises StartInterrupted if a pod is not bound any more: its program may have run.
+
+        The API server has an earlier state then, as that of a backup of etcd.
+        """
+        existing = await self._pods.get(tag)
+        if existing is not None and uid_of(existing) == uid_of(pod) and not is_bound(existing):
+            raise StartInterrupted(f"the API server has lost the binding of {tag}")
 
     async def _wait_for_run(self, tag: Tag, uid: str, changed: asyncio.Event) -> None:
         """Wait until the container runs or has ended. Raises the refusal of the start, or StartUnderWay."""
@@ -284,7 +302,7 @@ class PodStarts:
             return True
         if state.is_spent:
             raise self._final_refusal(tag, pod, state)
-        if state.waits_for is not None and self._is_repeated(pod):
+        if state.waits_for is not None and self._is_repeated(tag, pod):
             return False
         is_new = isinstance(state.refusal, ImageUnavailable) and withdrawn_for(pod) is None
         if state.refusal is not None and (is_shared(pod) or (is_new and not is_being_deleted(pod))):
@@ -304,12 +322,14 @@ class PodStarts:
             return StartInterrupted(f"the node of {tag} was lost during the start: {state.refusal}")
         return state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")
 
-    def _is_repeated(self, pod: Pod) -> bool:
-        """Whether the kubelet still has time to start the container by itself.
+    def _is_repeated(self, tag: Tag, pod: Pod) -> bool:
+        """Whether the kubelet still has time to start the container by itself, by the clock of this process only.
 
         A pod that is withdrawn while its kubelet repeats the start may run beside the pod that replaces it.
         """
-        return not is_being_deleted(pod) and self._clock.now() - accepted_at(pod) < REPEAT_WAIT
+        now = self._clock.now()
+        since = self._waits_since.setdefault(tag, {}).setdefault(uid_of(pod), now)
+        return not is_being_deleted(pod) and now - since < REPEAT_WAIT
 
     async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, by_image: bool) -> bool:
         """Give up a start, and wait until the node shows whether the container ran after all.

@@ -71,7 +71,11 @@ class Pods:
     async def get(self, tag: Tag) -> Pod | None:
         """The pod with the name of the tag; None if it does not exist. Raises RuntimeUnknown."""
         reply = await self._rest.get(f"{self.path}/{self.name_of(tag)}")
-        return decode_pod(reply.content) if reply.ok else None
+        if reply.is_absence:
+            return None
+        if not reply.ok:
+            raise RuntimeUnknown(f"GET {self.name_of(tag)}: {reply.message}")
+        return decode_pod(reply.content)
 
     async def post(self, pod: Pod) -> ApiReply:
         return await self._rest.request("POST", self.path, body=pod)

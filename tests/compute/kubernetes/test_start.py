@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -258,7 +259,7 @@ async def test_a_pod_without_a_start_that_another_client_deleted_is_replaced(man
     assert (await runtime.create(container)).container_id != made.container_id
 
 
-async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual):
+async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual, monkeypatch):
     runtime, cluster = manual
     container = launch()
     await runtime.create(container)
@@ -269,8 +270,7 @@ async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(
     with pytest.raises(StartUnderWay):
         await starting
 
-    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    cluster.set_status(name_of(container.tag), startTime="2026-01-01T00:00:00Z")
+    monkeypatch.setattr(pod_start, "REPEAT_WAIT", timedelta(0))
     starting = asyncio.create_task(runtime.start(container.tag))
     while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
         await asyncio.sleep(0.005)
