@@ -221,9 +221,7 @@ class PodStarts:
                 await self._bind(tag, pod, launch.machine)
             return
         async with self._locks.setdefault(self._pods.name_of(tag), asyncio.Lock()):
-            current = await self._pods.get(tag)
-            if current is None or uid_of(current) != uid_of(pod):
-                raise ContainerGone(f"the pod of {tag} does not exist any more")
+            current = await self._read(tag, uid_of(pod))
             if not is_bound(current):
                 await self._bind(tag, current, launch.machine)
         if mark_of(current, name_in_pod(tag)) != ContainerMark.CREATED:
@@ -284,30 +282,41 @@ class PodStarts:
                 await self._clock.sleep(WATCH_PAUSE)
                 await self._watch.ensure_running()
             seen = self._watch.current(tag, uid)
-            if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen):
+            if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen, is_read=False):
                 return
             await _wait_at_most(left, changed)
-        pod = await self._pods.get(tag)
-        if pod is None or uid_of(pod) != uid:
-            raise ContainerGone(f"the pod of {tag} does not exist any more")
-        if await self._is_decided(tag, pod, has_node_left=await self._departed.include(pod)):
+        pod = await self._read(tag, uid)
+        if await self._is_decided(tag, pod, is_read=True):
             return
         state = self._reader.read_active(pod, tag)
         raise StartUnderWay(state.waits_for or "the node starts the container")
 
-    async def _is_decided(self, tag: Tag, pod: Pod, *, has_node_left: bool = False) -> bool:
-        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted."""
-        state = self._reader.read_active(pod, tag, has_node_left=has_node_left)
+    async def _read(self, tag: Tag, uid: str) -> Pod:
+        """The pod with this uid. Raises ContainerGone."""
+        pod = await self._pods.get(tag)
+        if pod is None or uid_of(pod) != uid:
+            raise ContainerGone(f"the pod of {tag} does not exist any more")
+        return pod
+
+    async def _is_decided(self, tag: Tag, pod: Pod, *, is_read: bool) -> bool:
+        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted.
+
+        `is_read`: whether the pod was read just now. A withdrawal ends a container that runs, and a watch may be behind.
+        """
+        has_left = is_read and await self._departed.include(pod)
+        state = self._reader.read_active(pod, tag, has_node_left=has_left)
         if state.has_run:
             return True
         if state.is_spent:
             raise self._final_refusal(tag, pod, state)
         if state.waits_for is not None and self._is_repeated(tag, pod):
             return False
-        is_new = isinstance(state.refusal, ImageUnavailable) and withdrawn_for(pod) is None
-        if state.refusal is not None and (is_shared(pod) or (is_new and not is_being_deleted(pod))):
-            return await self._withdraw(tag, pod, state.refusal, by_image=True)
+        if not is_read and (state.refusal is not None or is_being_deleted(pod)):
+            return await self._is_decided(tag, await self._read(tag, uid_of(pod)), is_read=True)
         refusal = state.refusal
+        is_new = isinstance(refusal, ImageUnavailable) and withdrawn_for(pod) is None
+        if refusal is not None and (is_shared(pod) or (is_new and not is_being_deleted(pod))):
+            return await self._withdraw(tag, pod, refusal, by_image=True)
         if refusal is None and state.waits_for is not None and not is_being_deleted(pod):
             refusal = mount_refusal(await self._pods.events(pod))  # only events show volumes that cannot be mounted
         if refusal is None and not is_being_deleted(pod):

@@ -11,7 +11,8 @@ from batchq.compute.kubernetes import rest
 from batchq.errors import RuntimeUnknown, StartInterrupted, StartRefused, StartUnderWay
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import name_of
-from tests.support.containers import death_of, launch, launched, until
+from tests.support.containers import death_of, launch, launched, over, until
+from tests.support.kubernetes import runtime_at
 from tests.support.scripts import Script
 
 LASTS = Script(seconds=None)
@@ -60,6 +61,27 @@ async def test_one_pod_with_a_node_that_is_no_number_does_not_hide_the_others(mo
     copied(cluster, tag)["metadata"]["annotations"] |= {"io.batchq.node": "x", "io.batchq.containers": '{"main": "m"}'}
 
     assert [found.tag for found in await runtime.survey()] == [tag]
+
+
+async def test_two_servers_in_one_namespace_do_not_see_the_pods_of_each_other(model):
+    """They have the same job and attempt, as after the data of one was copied before its first start."""
+    runtime, cluster = model
+    other = runtime_at(runtime._rest._cluster.server, instance="i2")
+    container = launch(LASTS)
+    async with other.deaths() as deaths:
+        for server in (runtime, other):
+            await launched(server, container)
+        await runtime.kill(container.tag)
+        await over(runtime, container.tag)
+
+        assert (await other.inspect(container.tag)).state is ContainerState.RUNNING
+        assert len(await other.survey()) == 1
+        await runtime.remove(container.tag)
+        await other.kill(container.tag)
+        assert (await death_of(deaths, container.tag)).found.exit_code == 137
+    await other.close()
+
+    assert sorted(cluster.starts.values()) == [1, 1]
 
 
 async def test_a_proxy_that_answers_404_does_not_prove_that_the_pod_is_absent(model):

@@ -131,6 +131,21 @@ async def test_a_withdrawn_container_that_ran_after_all_is_reported(withdrawal, 
     assert (found.state, found.exit_code, found.host_lost) == (ContainerState.EXITED, 143, False)
 
 
+async def test_a_container_that_runs_is_not_withdrawn_because_the_watch_is_behind(manual):
+    withdrawal = Withdrawal(*manual)
+    cluster, running = withdrawal.cluster, {"running": {"startedAt": LONG_AGO}}
+
+    def start_before_the_read(method, path):
+        if method == "GET" and path.endswith(withdrawal.name):
+            status = {"name": "main", "state": running, "containerID": "containerd://1"}
+            withdrawal.pod["status"]["containerStatuses"] = [status]
+
+    cluster.fault = start_before_the_read
+    await (await withdrawal.begin())
+
+    assert withdrawal.pod["spec"]["containers"][0]["image"] == withdrawal.container.spec.image
+
+
 async def test_a_pod_is_deleted_if_the_cluster_refuses_the_held_image(withdrawal):
     """A policy of the cluster for images may do so."""
     faults = iter([(403, "denied by a policy")])
