@@ -32,10 +32,13 @@ NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
 #: Seconds without output after which a followed log is requested again: the connection may be broken unnoticed.
 SILENCE = 60.0
-#: Kubelets before 1.30 go on to follow a file that was rotated away. After so many seconds without output the newest
-#: file is read, and followed if it has later lines and nothing more has arrived. Until then the connection stays: lines
-#: that are written while no connection exists are lost if their file is rotated away.
+#: Kubelets before 1.30 go on to follow a file that was rotated away. Later ones do so too if the file was rotated before
+#: they had sent all of it. After so many seconds without output the newest file is read, and followed if it has later
+#: lines and nothing more has arrived. Until then the connection stays: lines that are written while no connection
+#: exists are lost if their file is rotated away.
 OLD_SILENCE = 2.0
+#: Bytes after which a kubelet of 1.30 or newer may have been behind a rotation.
+MUCH_OUTPUT = 2**18
 
 
 async def read_log(rest: RestClient, path: str, container: str, parser: "LogParser") -> AsyncGenerator[LogLine, None]:
@@ -56,22 +59,25 @@ async def follow_log(
 ) -> AsyncGenerator[list[LogLine], None]:
     """As `read_log`, and then what is written. The lines that arrive together are one item.
 
-    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log. It ends with the log,
-    and when the connection may be broken. A line that it ends within is left out if it can be read again.
+    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log, unless it is behind. The
+    reading ends with the log, and when the connection may be broken. A line that it ends within is left out if it can
+    be read again.
     """
     parser, is_silent = LogParser(after=after), False
     async with rest.stream(f"{path}/log", log_query(container, after, follow=True), is_followed=True) as response:
         if not await _is_log(response, path):
             return
-        is_behind = False
+        is_behind, checked = False, 0
         while not is_silent:
-            is_waiting_long = follows_rotations or parser.is_within_line
+            has_much = not follows_rotations or parser.received - checked >= MUCH_OUTPUT
+            is_waiting_long = parser.is_within_line or not has_much
             try:
                 async with asyncio.timeout(SILENCE if is_waiting_long else OLD_SILENCE):
                     chunk = await response.content.readany()
             except TimeoutError:
                 is_silent = is_waiting_long or is_behind
                 is_behind = is_silent or await _has_later(rest, path, container, parser.newest)
+                checked = checked if is_behind else parser.received
                 continue
             if not chunk:
                 break

@@ -18,6 +18,8 @@ class RotatedLog:
         self._follows_rotations = follows_rotations
         self._files = [[]]
         self._has_ended = False
+        #: Whether followers stay with a file that was rotated before they had reached its end, as all kubelets do.
+        self.misses_rotations = False
         self._changed = asyncio.Condition()
         #: What a reading sees at the end of the file of a line that is being written.
         self.torn = ""
@@ -80,7 +82,7 @@ class RotatedLog:
                     return
             if position < len(self._files[number]):
                 continue
-            if self._follows_rotations and number < len(self._files) - 1:
+            if self._follows_rotations and number < len(self._files) - 1 and not self.misses_rotations:
                 number, position = number + 1, 0
             elif self._has_ended:
                 return

@@ -97,6 +97,29 @@ async def test_all_lines_of_rotated_files_are_stored_once(minor, follows_rotatio
         assert pod.log.followers == 1 or not follows_rotations
 
 
+async def test_a_kubelet_that_was_behind_a_rotation_is_asked_again():
+    """It stays with the old file until the next rotation, and then skips the lines between."""
+    async with followed_pod() as (pod, _):
+        pod.log.misses_rotations = True
+        lines = ["x" * 1000 + str(number) for number in range(300)]
+        await pod.log.write(*lines)
+        await pod.until(lines)
+
+        await pod.log.rotate()
+        await pod.log.write("after")
+
+        await pod.until([*lines, "after"])
+
+
+async def test_a_silent_log_is_not_requested_again():
+    async with followed_pod() as (pod, cluster):
+        await pod.write(100)
+        await pod.until_stored(100)
+        await asyncio.sleep(0.3)
+
+        assert len([path for _, path in cluster.calls if path.endswith("/log")]) == 1
+
+
 async def test_readers_beside_a_follower_store_no_line_twice():
     async with followed_pod() as (pod, _):
         for _ in range(20):
