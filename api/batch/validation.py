@@ -123,8 +123,8 @@ def refuse_file_systems(members: Mapping[str, object]) -> None:
     for member, value in members.items():
         if value is not None:
             raise NotSupported(
-                f"{member} is not supported by this server: it mounts no file systems over the network. Mount it on the "
-                "machine, or on each node of the cluster, and use a volume with the path of a host."
+                f"{member} is not supported by this server: it mounts no file systems over the network. Mount the file "
+                "system on the machine, or on each node of the cluster, and use a volume with that path of the host."
             )
 
 

@@ -32,10 +32,10 @@ NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
 #: Seconds without output after which a followed log is requested again: the connection may be broken unnoticed.
 SILENCE = 60.0
-#: Kubelets before 1.30 go on to follow a file that was rotated away. Later ones do so too if the file was rotated before
-#: they had sent all of it. After so many seconds without output the newest file is read, and followed if it has later
-#: lines and nothing more has arrived. Until then the connection stays: lines that are written while no connection
-#: exists are lost if their file is rotated away.
+#: Kubelets before 1.30 go on to follow a file that was rotated away. So do later ones if it was rotated before they had
+#: sent all of it. After so many seconds without output the newest file is read, and followed if it has later lines
+#: and nothing more has arrived. Until then the connection stays: lines that are written while no connection exists are
+#: lost if their file is rotated away.
 OLD_SILENCE = 2.0
 #: Bytes after which a kubelet of 1.30 or newer may have been behind a rotation.
 MUCH_OUTPUT = 2**18
@@ -59,9 +59,9 @@ async def follow_log(
 ) -> AsyncGenerator[list[LogLine], None]:
     """As `read_log`, and then what is written. The lines that arrive together are one item.
 
-    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log, unless it is behind. The
-    reading ends with the log, and when the connection may be broken. A line that it ends within is left out if it can
-    be read again.
+    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log, unless it is behind.
+    The reading ends with the log, and when the connection may be broken. A line that it ends within is left out if it
+    can be read again.
     """
     parser, is_silent = LogParser(after=after), False
     async with rest.stream(f"{path}/log", log_query(container, after, follow=True), is_followed=True) as response:

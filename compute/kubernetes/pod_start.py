@@ -58,7 +58,7 @@ from batchq.ports.runtime import ContainerState, Created, LaunchSpec
 START_WAIT = 5.0  # seconds that a start waits for its container to run
 WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
-#: How long a kubelet has, from the first sight of the waiting container on, to mount its volumes, and to repeat what containerd failed to do.
+#: How long a kubelet has, since its container was first seen to wait, to mount volumes and to repeat a failed creation.
 REPEAT_WAIT = timedelta(seconds=60)
 REFUSED_STATUSES = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
@@ -232,10 +232,10 @@ class PodStarts:
         reply = await self._pods.start_container(current, tag, launch.spec.image)
         if reply.ok:
             return
-        current = await self._pods.get(tag)
-        if current is None or uid_of(current) != uid_of(pod) or tag not in self._reader.tags_of(current):
+        existing = await self._pods.get(tag)
+        if existing is None or uid_of(existing) != uid_of(pod) or tag not in self._reader.tags_of(existing):
             raise ContainerGone(f"start: {reply.message}")
-        if mark_of(current, name_in_pod(tag)) == ContainerMark.CREATED:
+        if mark_of(existing, name_in_pod(tag)) == ContainerMark.CREATED:
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON])
 
     async def _bind(self, tag: Tag, pod: Pod, machine: MachineName | None) -> None:
@@ -301,7 +301,7 @@ class PodStarts:
     async def _is_decided(self, tag: Tag, pod: Pod, *, is_read: bool) -> bool:
         """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted.
 
-        `is_read`: whether the pod was read just now. A withdrawal ends a container that runs, and a watch may be behind.
+        `is_read`: whether the pod was read just now. A watch may be behind, and a withdrawal ends what runs.
         """
         has_left = is_read and await self._departed.include(pod)
         state = self._reader.read_active(pod, tag, has_node_left=has_left)

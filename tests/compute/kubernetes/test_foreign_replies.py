@@ -1,4 +1,4 @@
-"""What other clients and proxies do: copies of pods, answers that are not the API server's, an etcd that was restored."""
+"""Copies of pods by other clients, answers that are not the API server's, and an etcd that was restored."""
 
 import asyncio
 from copy import deepcopy

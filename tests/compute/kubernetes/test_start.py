@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes import pod_start
-from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.compute.secrets import Secrets
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
@@ -17,7 +16,6 @@ from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
     ContainerUnusable,
-    ImageUnavailable,
     NameTaken,
     RuntimeUnknown,
     StartHadNoEffect,
@@ -25,7 +23,7 @@ from batchq.errors import (
     StartRefused,
     StartUnderWay,
 )
-from batchq.ports.runtime import ContainerState, Inspection
+from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import launch, launched, over
 from tests.support.kubernetes import kubernetes_runtime, runtime_at, served
