@@ -37,6 +37,9 @@ SILENCE = 60.0
 #: and nothing more has arrived. Until then the connection stays: lines that are written while no connection exists are
 #: lost if their file is rotated away.
 OLD_SILENCE = 2.0
+#: The further seconds without output before the newest file is followed. A loaded node may send nothing for some, and
+#: a kubelet rotates a log once in ten seconds at most.
+BEHIND_SILENCE = 5.0
 #: Bytes after which a kubelet of 1.30 or newer may have been behind a rotation.
 MUCH_OUTPUT = 2**18
 
@@ -71,8 +74,9 @@ async def follow_log(
         while not is_silent:
             has_much = not follows_rotations or parser.received - checked >= MUCH_OUTPUT
             is_waiting_long = parser.is_within_line or not has_much
+            silence = BEHIND_SILENCE if is_behind else OLD_SILENCE
             try:
-                async with asyncio.timeout(SILENCE if is_waiting_long else OLD_SILENCE):
+                async with asyncio.timeout(SILENCE if is_waiting_long else silence):
                     chunk = await response.content.readany()
             except TimeoutError:
                 is_silent = is_waiting_long or is_behind

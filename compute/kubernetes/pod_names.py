@@ -28,6 +28,9 @@ DELETED_FOR = "io.batchq.deleted-for"
 #: The annotation with the uid of the node to which the pod was bound, which the binding sets: a later node of the same
 #: name is another one.
 NODE_UID = "io.batchq.node-uid"
+#: The annotation with the uid of the pod, which the binding sets. A pod that was created from a copy of it has another
+#: uid.
+OWN_UID = "io.batchq.uid"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 #: The label of pods that no drain may evict: `drain_label` of their compute environment.
@@ -102,7 +105,8 @@ def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
 def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     """All containers of the pod by name, whatever their marks.
 
-    A copy of a pod, as `kubectl debug --copy-to` makes it, has the labels and annotations of the pod, but not its name.
+    Empty for a copy of a pod, which has the labels and annotations of the pod, but another name, as that of
+    `kubectl debug --copy-to`, or another uid, as one that was created again from a file.
     """
     labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
@@ -112,7 +116,8 @@ def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     names = {CONTAINER: ""} if node is None else _names(noted.get(CONTAINERS))
     keys = {name: "" if node is None else f"{node}/{own}" for name, own in names.items()}
     tags = {name: Tag(job_id=job, attempt=number, container_key=key) for name, key in keys.items()}
-    return tags if all(pod_name(instance, tag) == pod["metadata"].get("name") for tag in tags.values()) else {}
+    is_copy = any(pod_name(instance, tag) != pod["metadata"].get("name") for tag in tags.values())
+    return {} if is_copy or noted.get(OWN_UID, pod["metadata"].get("uid")) != pod["metadata"].get("uid") else tags
 
 
 def mark_of(pod: Mapping[str, Any], name: str) -> str | None:

@@ -14,6 +14,7 @@ from batchq.compute.kubernetes.pod_names import (
     INSTANCE,
     MARK,
     NODE_UID,
+    OWN_UID,
     RUN,
     ContainerMark,
     mark_path,
@@ -82,11 +83,11 @@ class Pods:
 
     async def bind(self, pod: Pod, node: str, node_uid: str) -> ApiReply:
         """Start the pod on a node. The API server carries this out at most once, with the annotation of the pod."""
-        name = pod["metadata"]["name"]
+        name, noted = pod["metadata"]["name"], {NODE_UID: node_uid, OWN_UID: uid_of(pod)}
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "uid": uid_of(pod), "annotations": {NODE_UID: node_uid}},
+            "metadata": {"name": name, "uid": uid_of(pod), "annotations": noted},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._rest.request("POST", f"{self.path}/{name}/binding", body=binding)

@@ -27,6 +27,9 @@ class RotatedLog:
         self.reply_bytes = None
         #: After so many characters the reply to the next reading ends; None: with the file.
         self.reading_characters = None
+        #: Set while what is followed is sent.
+        self.is_sent = asyncio.Event()
+        self.is_sent.set()
         #: Called when a follower has gone.
         self.on_leave = lambda: None
         #: The requests that followed it, and the bytes that were sent to them.
@@ -75,6 +78,7 @@ class RotatedLog:
             for index in range(position, len(self._files[number])):
                 position, data = index + 1, self._text(self._files[number], index, since).encode()
                 left, self.reply_bytes = self.reply_bytes, self.reply_bytes and max(0, self.reply_bytes - len(data))
+                await self.is_sent.wait()
                 await write(data[:left])
                 self.sent += len(data)
                 if left is not None and left < len(data):

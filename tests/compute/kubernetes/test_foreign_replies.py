@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes import rest
-from batchq.errors import RuntimeUnknown, StartInterrupted, StartRefused, StartUnderWay
+from batchq.errors import ContainerGone, RuntimeUnknown, StartInterrupted, StartRefused, StartUnderWay
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import name_of
 from tests.support.containers import death_of, launch, launched, over, until
@@ -45,6 +45,22 @@ async def test_the_end_of_a_copy_of_a_pod_is_not_the_end_of_the_job(model):
         report = await death_of(deaths, tag)
 
     assert report.found.exit_code == 137
+
+
+async def test_a_pod_that_another_client_created_again_is_not_the_one_of_the_job(model):
+    """Its program runs a second time, by the word of that client. The job has lost its container."""
+    runtime, cluster = model
+    container = launch(LASTS)
+    made = await runtime.create(container)
+    await runtime.start(container.tag)
+    again = deepcopy(cluster.pods[name_of(container.tag)])
+    again["metadata"]["uid"] = str(uuid4())
+    cluster.pods[name_of(container.tag)] = again
+
+    assert await runtime.inspect(container.tag) is None
+    assert await runtime.survey() == ()
+    with pytest.raises(ContainerGone):
+        await runtime.create(replace(container, container_id=made.container_id))
 
 
 async def test_a_survey_lists_no_copies_of_pods(model):
