@@ -9,7 +9,7 @@ connection leave the outcome unknown. A connection that could not be made has no
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -172,8 +172,10 @@ class RestClient:
 
     def server_time(self) -> datetime:
         """The present time by the clock of the API server, as its last reply shows it, to a second; UTC."""
-        date, at = self._last_date
-        lead = timedelta(0) if date is None else parsedate_to_datetime(date).astimezone(UTC) - at
+        (date, at), lead = self._last_date, timedelta(0)
+        if date is not None:
+            with suppress(ValueError):  # a proxy may write anything
+                lead = parsedate_to_datetime(date).astimezone(UTC) - at
         return self._clock.now() + lead
 
     @asynccontextmanager
