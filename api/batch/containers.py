@@ -245,11 +245,9 @@ def _mounts(points: Sequence[MountPoint], volumes: Sequence[Volume]) -> tuple[Mo
 
 
 def _volume(given: Volume) -> str:
-    validation.refuse_unsupported(
-        {
-            "efsVolumeConfiguration": given.efsVolumeConfiguration is not None,
-            "s3filesVolumeConfiguration": given.s3filesVolumeConfiguration is not None,
-        }
+    validation.refuse_file_systems(
+        efsVolumeConfiguration=given.efsVolumeConfiguration,
+        s3filesVolumeConfiguration=given.s3filesVolumeConfiguration,
     )
     if not _VOLUME.fullmatch(given.name or ""):
         raise Invalid("The name of a volume must be 1 to 255 letters, digits, hyphens and underscores.")

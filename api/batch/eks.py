@@ -320,9 +320,8 @@ def _mounts(
 
 
 def _volume(given: EksVolume) -> EksVolume:
-    validation.refuse_unsupported(
-        {"secret": given.secret is not None, "persistentVolumeClaim": given.persistentVolumeClaim is not None}
-    )
+    validation.refuse_unsupported({"secret": given.secret is not None})
+    validation.refuse_file_systems(persistentVolumeClaim=given.persistentVolumeClaim)
     if given.emptyDir is not None and given.emptyDir.medium not in (None, "", "Memory"):
         raise Invalid("The medium of an emptyDir must be empty or Memory.")
     if (given.hostPath is None) == (given.emptyDir is None):

@@ -118,6 +118,15 @@ def refuse_unsupported(members: Mapping[str, object], why: str = "") -> None:
             raise unsupported_error(member, why)
 
 
+def refuse_file_systems(**members: object) -> None:
+    """Raise NotSupported for a member that is not None, and names a file system which this server does not mount."""
+    for member in [member for member, value in members.items() if value is not None]:
+        raise NotSupported(
+            f"{member} is not supported by this server: it mounts no file systems over the network. Mount the file "
+            "system on the machine, or on each node of the cluster, and use a volume with that path of the host."
+        )
+
+
 def unsupported_error(what: str, why: str) -> NotSupported:
     reason = f": {why}, and {HERE}" if why else ""
     return NotSupported(f"{what} is not supported by this server{reason}.")

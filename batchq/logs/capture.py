@@ -127,6 +127,19 @@ class LogCapture:
         """Whether a copy of the container's output runs."""
         return tag in self._locks and self._locks[tag].locked()
 
+    async def has_gap(self, tag: Tag) -> bool:
+        """Whether the container engine shows only lines that are later than the newest stored one, and not that one.
+
+        False also if the engine does not show the log at present.
+        """
+        newest = await self._archive.last(tag.log_id)
+        try:
+            async with aclosing(self._runtime.logs(tag, after=newest - 1)) as lines:
+                first = await anext(lines, None)
+        except (ContainerGone, RuntimeUnknown):
+            return False
+        return first is not None and first.at > newest
+
     async def follow(self, tag: Tag, received: Callable[[int], Awaitable[None]], *, marks_gap: bool) -> FollowEnd:
         """Store output as the container writes it, until the stream of the container engine ends.
 

@@ -26,6 +26,9 @@ MAX_PAUSE = timedelta(seconds=10)  # after several failures, and when a quota ha
 #: After the end of a container its follower has received all once so many periods have passed without output. A
 #: kubelet ends a stream up to 5 s after the end. One period alone may have passed while the event loop was busy.
 QUIET_PERIODS, QUIET_PERIOD = 2, timedelta(seconds=0.5)
+#: The same while lines are missing before the newest ones: a loaded node may send nothing for seconds.
+BEHIND_PERIODS = 60
+LONG_LOG = 2**20  # characters; of a shorter log nothing was rotated away
 
 
 class Follower:
@@ -42,6 +45,8 @@ class Follower:
         self._is_busy_until = 0.0
         #: The portions that were received.
         self._portions = 0
+        #: The characters that were received.
+        self._characters = 0
         self._task = asyncio.create_task(self._run(), name=f"follow the log of {tag}")
 
     @property
@@ -56,7 +61,7 @@ class Follower:
         """
         self._has_ended.set()
         seen, quiet = self._portions, 0
-        while not self._task.done() and quiet < QUIET_PERIODS:
+        while not self._task.done() and (quiet < QUIET_PERIODS or await self._is_behind(quiet)):
             await asyncio.wait([self._task], timeout=QUIET_PERIOD.total_seconds())
             is_quiet = seen == self._portions and not self._capture.is_busy(self._tag)
             seen, quiet = self._portions, quiet + 1 if is_quiet else 0
@@ -67,6 +72,10 @@ class Follower:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])
+
+    async def _is_behind(self, quiet: int) -> bool:
+        """Whether lines may still arrive that only the connection has. `quiet`: the periods without output."""
+        return quiet < BEHIND_PERIODS and self._characters >= LONG_LOG and await self._capture.has_gap(self._tag)
 
     async def _run(self) -> None:
         """Follow the log, again after each end of its stream, until the container has ended."""
@@ -89,6 +98,7 @@ class Follower:
 
     async def _received(self, characters: int) -> None:
         self._portions += 1
+        self._characters += characters
         now = asyncio.get_running_loop().time()
         if characters >= MANY_CHARACTERS:
             self._is_busy_until = now + STORE_INTERVAL.total_seconds()

@@ -50,7 +50,7 @@ class DepartedNodes:
         try:
             if not await self.nodes.may_have_left(name, node_uid_of(pod)):
                 return False
-            return has_left(await self._read(name), pod, now=self._clock.now())
+            return has_left(await self._read(name), pod, now=self._rest.server_time())
         except RuntimeUnknown:
             return False
 

@@ -14,7 +14,7 @@ from http import HTTPStatus
 
 from aiohttp import ClientResponse
 
-from batchq.compute.kubernetes.rest import RestClient
+from batchq.compute.kubernetes.rest import ApiReply, RestClient
 from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
 from batchq.domain.ids import Tag
 from batchq.errors import ContainerGone, LogRefused, RuntimeUnknown
@@ -32,10 +32,16 @@ NOT_STARTED = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.BAD_REQUEST})
 FOLLOW_START = 5.0  # seconds in which a follower must be connected
 #: Seconds without output after which a followed log is requested again: the connection may be broken unnoticed.
 SILENCE = 60.0
-#: Kubelets before 1.30 go on to follow a file that was rotated away. After so many seconds without output the newest
-#: file is read, and followed if it has later lines and nothing more has arrived. Until then the connection stays: lines
-#: that are written while no connection exists are lost if their file is rotated away.
+#: Kubelets before 1.30 go on to follow a file that was rotated away. So do later ones if it was rotated before they had
+#: sent all of it. After so many seconds without output the newest file is read, and followed if it has later lines
+#: and nothing more has arrived. Until then the connection stays: lines that are written while no connection exists are
+#: lost if their file is rotated away.
 OLD_SILENCE = 2.0
+#: The further seconds without output before the newest file is followed. A loaded node may send nothing for some, and
+#: a kubelet rotates a log once in ten seconds at most.
+BEHIND_SILENCE = 5.0
+#: Bytes after which a kubelet of 1.30 or newer may have been behind a rotation.
+MUCH_OUTPUT = 2**18
 
 
 async def read_log(rest: RestClient, path: str, container: str, parser: "LogParser") -> AsyncGenerator[LogLine, None]:
@@ -44,7 +50,7 @@ async def read_log(rest: RestClient, path: str, container: str, parser: "LogPars
     The parser has the position from which the log is read, and then the line that the log ends within.
     """
     async with rest.stream(f"{path}/log", log_query(container, parser.after)) as response:
-        if _is_log(response, path):
+        if await _is_log(response, path):
             async for chunk in response.content.iter_any():
                 for line in parser.lines(chunk):
                     yield line
@@ -56,22 +62,26 @@ async def follow_log(
 ) -> AsyncGenerator[list[LogLine], None]:
     """As `read_log`, and then what is written. The lines that arrive together are one item.
 
-    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log. It ends with the log,
-    and when the connection may be broken. A line that it ends within is left out if it can be read again.
+    `follows_rotations`: whether the kubelet goes on with the next file when it rotates the log, unless it is behind.
+    The reading ends with the log, and when the connection may be broken. A line that it ends within is left out if it
+    can be read again.
     """
     parser, is_silent = LogParser(after=after), False
     async with rest.stream(f"{path}/log", log_query(container, after, follow=True), is_followed=True) as response:
-        if not _is_log(response, path):
+        if not await _is_log(response, path):
             return
-        is_behind = False
+        is_behind, checked = False, 0
         while not is_silent:
-            is_waiting_long = follows_rotations or parser.is_within_line
+            has_much = not follows_rotations or parser.received - checked >= MUCH_OUTPUT
+            is_waiting_long = parser.is_within_line or not has_much
+            silence = BEHIND_SILENCE if is_behind else OLD_SILENCE
             try:
-                async with asyncio.timeout(SILENCE if is_waiting_long else OLD_SILENCE):
+                async with asyncio.timeout(SILENCE if is_waiting_long else silence):
                     chunk = await response.content.readany()
             except TimeoutError:
                 is_silent = is_waiting_long or is_behind
                 is_behind = is_silent or await _has_later(rest, path, container, parser.newest)
+                checked = checked if is_behind else parser.received
                 continue
             if not chunk:
                 break
@@ -128,10 +138,12 @@ async def _is_shown(rest: RestClient, path: str, container: str, line: LogLine, 
     return parser.unfinished is not None and parser.unfinished.at == line.at
 
 
-def _is_log(response: ClientResponse, path: str) -> bool:
+async def _is_log(response: ClientResponse, path: str) -> bool:
     """Whether the response contains a log; False: nothing is written yet. Raises ContainerGone; LogRefused."""
     if response.status == HTTPStatus.NOT_FOUND:
-        raise ContainerGone(f"{path} does not exist")
+        if ApiReply(status=response.status, content=await response.read()).is_absence:
+            raise ContainerGone(f"{path} does not exist")
+        raise RuntimeUnknown(f"logs of {path}: status {response.status} by a proxy")
     if response.status not in {HTTPStatus.OK, *NOT_STARTED}:
         raise LogRefused(f"logs: status {response.status}")
     return response.status == HTTPStatus.OK

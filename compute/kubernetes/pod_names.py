@@ -28,6 +28,9 @@ DELETED_FOR = "io.batchq.deleted-for"
 #: The annotation with the uid of the node to which the pod was bound, which the binding sets: a later node of the same
 #: name is another one.
 NODE_UID = "io.batchq.node-uid"
+#: The annotation with the uid of the pod, which the binding sets. A pod that was created from a copy of it has another
+#: uid.
+OWN_UID = "io.batchq.uid"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 #: The label of pods that no drain may evict: `drain_label` of their compute environment.
@@ -100,18 +103,21 @@ def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
 
 
 def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
-    """All containers of the pod by name, whatever their marks."""
+    """All containers of the pod by name, whatever their marks.
+
+    Empty for a copy of a pod, which has the labels and annotations of the pod, but another name, as that of
+    `kubectl debug --copy-to`, or another uid, as one that was created again from a file.
+    """
     labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
-    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not attempt.isdecimal():
+    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not (attempt + (node or "")).isdecimal():
         return {}
     job, number = JobId(noted[JOB]), int(attempt)
-    if node is None:
-        return {CONTAINER: Tag(job_id=job, attempt=number)}
-    return {
-        name: Tag(job_id=job, attempt=number, container_key=f"{node}/{own}")
-        for name, own in _names(noted.get(CONTAINERS)).items()
-    }
+    names = {CONTAINER: ""} if node is None else _names(noted.get(CONTAINERS))
+    keys = {name: "" if node is None else f"{node}/{own}" for name, own in names.items()}
+    tags = {name: Tag(job_id=job, attempt=number, container_key=key) for name, key in keys.items()}
+    is_copy = any(pod_name(instance, tag) != pod["metadata"].get("name") for tag in tags.values())
+    return {} if is_copy or noted.get(OWN_UID, pod["metadata"].get("uid")) != pod["metadata"].get("uid") else tags
 
 
 def mark_of(pod: Mapping[str, Any], name: str) -> str | None:
@@ -122,6 +128,12 @@ def mark_of(pod: Mapping[str, Any], name: str) -> str | None:
 def withdrawal_of(pod: Mapping[str, Any], name: str) -> str:
     """The reason for which the start of a container was withdrawn."""
     return _annotations(pod).get(f"{MARK}{name}", "").partition(": ")[2]
+
+
+def has_held_image(pod: Mapping[str, Any], name: str) -> bool:
+    """Whether the container has the image that cannot be pulled."""
+    containers = pod["spec"].get("containers") or ()
+    return any((container["name"], container.get("image")) == (name, HELD_IMAGE) for container in containers)
 
 
 def run_of(pod: Mapping[str, Any], name: str) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
+from batchq.compute.kubernetes.pod_names import HELD_IMAGE
 from batchq.domain.access import container_policy
 from batchq.domain.access.container_policy import user_and_group
 from batchq.domain.catalog import Network
@@ -73,6 +74,8 @@ def _unavailable(launch: LaunchSpec, policy: PodPolicy) -> Iterator[str]:
 
 def unavailable_members(spec: ContainerSpec) -> Iterator[str]:
     """What the container has and Kubernetes does not have."""
+    if spec.image == HELD_IMAGE:
+        yield f"the image {HELD_IMAGE}, by which batchq holds containers"
     if spec.user is not None and not _is_numeric(spec.user):
         yield f"the user name {spec.user!r} in place of numbers"
     refused = {

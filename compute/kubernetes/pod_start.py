@@ -11,7 +11,7 @@ start, which is one request with the container's mark, also carried out at most 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from weakref import WeakValueDictionary
 
@@ -24,7 +24,6 @@ from batchq.compute.kubernetes.pod_state import (
     REMOVE,
     WITHDRAW,
     PodState,
-    accepted_at,
     withdrawn_for,
 )
 from batchq.compute.kubernetes.pods import (
@@ -59,7 +58,7 @@ from batchq.ports.runtime import ContainerState, Created, LaunchSpec
 START_WAIT = 5.0  # seconds that a start waits for its container to run
 WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
-#: How long after it accepted a pod a kubelet has to mount its volumes, and to repeat what containerd failed to do.
+#: How long a kubelet has, since its container was first seen to wait, to mount volumes and to repeat a failed creation.
 REPEAT_WAIT = timedelta(seconds=60)
 REFUSED_STATUSES = frozenset(
     {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
@@ -102,6 +101,10 @@ class PodStarts:
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
         #: The pods whose final refusal was raised, by tag.
         self._refused: dict[Tag, str] = {}
+        #: The pods whose bindings the API server has confirmed, by tag.
+        self._bound: dict[Tag, str] = {}
+        #: When a container was first seen to wait on its node, by tag and the uid of the pod.
+        self._waits_since: dict[Tag, dict[str, datetime]] = {}
         #: By the name of the pod: held while the start of one of its containers is requested.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -139,6 +142,8 @@ class PodStarts:
         """The container of the tag has run, or was removed."""
         self._created.pop(tag, None)
         self._refused.pop(tag, None)
+        self._bound.pop(tag, None)
+        self._waits_since.pop(tag, None)
 
     async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
         """Create the Secret and the Service that the pod needs, and that are removed with it."""
@@ -216,9 +221,7 @@ class PodStarts:
                 await self._bind(tag, pod, launch.machine)
             return
         async with self._locks.setdefault(self._pods.name_of(tag), asyncio.Lock()):
-            current = await self._pods.get(tag)
-            if current is None or uid_of(current) != uid_of(pod):
-                raise ContainerGone(f"the pod of {tag} does not exist any more")
+            current = await self._read(tag, uid_of(pod))
             if not is_bound(current):
                 await self._bind(tag, current, launch.machine)
         if mark_of(current, name_in_pod(tag)) != ContainerMark.CREATED:
@@ -229,10 +232,10 @@ class PodStarts:
         reply = await self._pods.start_container(current, tag, launch.spec.image)
         if reply.ok:
             return
-        current = await self._pods.get(tag)
-        if current is None or uid_of(current) != uid_of(pod) or tag not in self._reader.tags_of(current):
+        existing = await self._pods.get(tag)
+        if existing is None or uid_of(existing) != uid_of(pod) or tag not in self._reader.tags_of(existing):
             raise ContainerGone(f"start: {reply.message}")
-        if mark_of(current, name_in_pod(tag)) == ContainerMark.CREATED:
+        if mark_of(existing, name_in_pod(tag)) == ContainerMark.CREATED:
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON])
 
     async def _bind(self, tag: Tag, pod: Pod, machine: MachineName | None) -> None:
@@ -242,9 +245,13 @@ class PodStarts:
         """
         if machine is None:
             raise StartRefused("CannotStartContainerError: the job was placed on no node of the cluster")
+        if self._bound.get(tag) == uid_of(pod):
+            await self._check_bound(tag, pod)
+            return
         node_uid = await self._nodes.take(pod, machine)
         reply = await self._pods.bind(pod, machine, node_uid)
         if reply.ok:
+            self._bound[tag] = uid_of(pod)
             return
         self._nodes.release(uid_of(pod))
         if reply.status not in (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
@@ -257,6 +264,15 @@ class PodStarts:
         if not is_bound(existing):  # an admission webhook has added a scheduling gate
             raise StartRefused(f"CannotStartContainerError: {reply.message}"[:MAX_REASON], certain=False)
 
+    async def _check_bound(self, tag: Tag, pod: Pod) -> None:
+        """Raises StartInterrupted if a pod is not bound any more: its program may have run.
+
+        The API server has an earlier state then, as that of a backup of etcd.
+        """
+        existing = await self._pods.get(tag)
+        if existing is not None and uid_of(existing) == uid_of(pod) and not is_bound(existing):
+            raise StartInterrupted(f"the API server has lost the binding of {tag}")
+
     async def _wait_for_run(self, tag: Tag, uid: str, changed: asyncio.Event) -> None:
         """Wait until the container runs or has ended. Raises the refusal of the start, or StartUnderWay."""
         end = self._clock.now() + timedelta(seconds=START_WAIT)
@@ -266,34 +282,46 @@ class PodStarts:
                 await self._clock.sleep(WATCH_PAUSE)
                 await self._watch.ensure_running()
             seen = self._watch.current(tag, uid)
-            if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen):
+            if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen, is_read=False):
                 return
             await _wait_at_most(left, changed)
-        pod = await self._pods.get(tag)
-        if pod is None or uid_of(pod) != uid:
-            raise ContainerGone(f"the pod of {tag} does not exist any more")
-        if await self._is_decided(tag, pod, has_node_left=await self._departed.include(pod)):
+        pod = await self._read(tag, uid)
+        if await self._is_decided(tag, pod, is_read=True):
             return
         state = self._reader.read_active(pod, tag)
         raise StartUnderWay(state.waits_for or "the node starts the container")
 
-    async def _is_decided(self, tag: Tag, pod: Pod, *, has_node_left: bool = False) -> bool:
-        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted."""
-        state = self._reader.read_active(pod, tag, has_node_left=has_node_left)
+    async def _read(self, tag: Tag, uid: str) -> Pod:
+        """The pod with this uid. Raises ContainerGone."""
+        pod = await self._pods.get(tag)
+        if pod is None or uid_of(pod) != uid:
+            raise ContainerGone(f"the pod of {tag} does not exist any more")
+        return pod
+
+    async def _is_decided(self, tag: Tag, pod: Pod, *, is_read: bool) -> bool:
+        """Whether the container runs or has ended. Raises the refusal of its start; ContainerGone; StartInterrupted.
+
+        `is_read`: whether the pod was read just now. A watch may be behind, and a withdrawal ends what runs.
+        """
+        has_left = is_read and await self._departed.include(pod)
+        state = self._reader.read_active(pod, tag, has_node_left=has_left)
         if state.has_run:
             return True
         if state.is_spent:
             raise self._final_refusal(tag, pod, state)
-        if state.waits_for is not None and self._is_repeated(pod):
+        if state.waits_for is not None and self._is_repeated(tag, pod):
             return False
-        if state.refusal is not None and is_shared(pod):
-            return await self._withdraw(tag, pod, state.refusal, alone=True)
+        if not is_read and (state.refusal is not None or is_being_deleted(pod)):
+            return await self._is_decided(tag, await self._read(tag, uid_of(pod)), is_read=True)
         refusal = state.refusal
+        is_new = isinstance(refusal, ImageUnavailable) and withdrawn_for(pod) is None
+        if refusal is not None and (is_shared(pod) or (is_new and not is_being_deleted(pod))):
+            return await self._withdraw(tag, pod, refusal, by_image=True)
         if refusal is None and state.waits_for is not None and not is_being_deleted(pod):
             refusal = mount_refusal(await self._pods.events(pod))  # only events show volumes that cannot be mounted
         if refusal is None and not is_being_deleted(pod):
             return False
-        return await self._withdraw(tag, pod, refusal, alone=False)
+        return await self._withdraw(tag, pod, refusal, by_image=False)
 
     def _final_refusal(self, tag: Tag, pod: Pod, state: PodState) -> ContainerRuntimeError:
         """Why the container will never run. In a pod of which another container ran it cannot be created again."""
@@ -303,24 +331,26 @@ class PodStarts:
             return StartInterrupted(f"the node of {tag} was lost during the start: {state.refusal}")
         return state.refusal or ContainerGone(f"the container of {tag} was stopped before it ran")
 
-    def _is_repeated(self, pod: Pod) -> bool:
-        """Whether the kubelet still has time to start the container by itself.
+    def _is_repeated(self, tag: Tag, pod: Pod) -> bool:
+        """Whether the kubelet still has time to start the container by itself, by the clock of this process only.
 
         A pod that is withdrawn while its kubelet repeats the start may run beside the pod that replaces it.
         """
-        return not is_being_deleted(pod) and self._clock.now() - accepted_at(pod) < REPEAT_WAIT
+        now = self._clock.now()
+        since = self._waits_since.setdefault(tag, {}).setdefault(uid_of(pod), now)
+        return not is_being_deleted(pod) and now - since < REPEAT_WAIT
 
-    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, alone: bool) -> bool:
+    async def _withdraw(self, tag: Tag, pod: Pod, refusal: ContainerRuntimeError | None, *, by_image: bool) -> bool:
         """Give up a start, and wait until the node shows whether the container ran after all.
 
-        `alone`: only this container gets the held image again. Otherwise the pod is deleted; it stays until it is
-        removed. The reason is in an annotation, also for the next server.
+        `by_image`: the container gets the held image, which its node confirms at once. Otherwise, or if the cluster
+        refuses that image, the pod is deleted. It stays until it is removed. The reason is in an annotation, also for
+        the next server.
         """
-        if alone:
-            await self._pods.withdraw_container(pod, tag, str(refusal)[:MAX_REASON])
-        else:
+        why = str(refusal)[:MAX_REASON] if is_shared(pod) else f"{WITHDRAW}{refusal}"[:MAX_REASON]
+        if not by_image or not await self._pods.withdraw_container(pod, tag, why):
             if withdrawn_for(pod) is None and refusal is not None:
-                await self._pods.mark_deleted(pod, f"{WITHDRAW}{refusal}"[:MAX_REASON])
+                await self._pods.mark_deleted(pod, why)
             await self._pods.delete(pod, grace=1)
         end = self._clock.now() + timedelta(seconds=WITHDRAWAL_WAIT)
         with self._watch.changes(tag) as changed:

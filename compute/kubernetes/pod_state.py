@@ -17,13 +17,14 @@ from batchq.compute.kubernetes.pod_names import (
     FINALIZER,
     HELD_IMAGE,
     ContainerMark,
+    has_held_image,
     mark_of,
     name_in_pod,
     run_of,
     withdrawal_of,
 )
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
-from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion
+from batchq.compute.kubernetes.pods import is_being_deleted, is_bound, is_confirmed_deletion, is_shared
 from batchq.compute.kubernetes.start_refusals import (
     admission_refusal,
     has_host_failed,
@@ -66,7 +67,7 @@ class PodState(Struct, frozen=True, kw_only=True):
     #: What a bound pod waits for before its container runs, for users; None: it does not wait.
     waits_for: str | None = None
     #: Why the container does not start; None: nothing prevents it. StartRefused, ImageUnavailable, StartHadNoEffect.
-    #: With `waits_for` the host failed, and the kubelet repeats the start by itself.
+    #: With `waits_for` the kubelet repeats the start by itself, or has not confirmed that the start was withdrawn.
     refusal: ContainerRuntimeError | None = None
     #: Whether the container never ran and never will. Another pod may replace one whose containers are all spent.
     is_spent: bool = False
@@ -96,8 +97,9 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
     if mark in (ContainerMark.HELD, ContainerMark.CREATED):
         return _held(pod, tag, will_not_run=_will_not_run(pod, is_old=is_old))
     container_id = container.get("containerID")
-    if mark == ContainerMark.WITHDRAWN and not container_id and "running" not in state:
-        return _withdrawn(pod, tag, container, will_not_run=_will_not_run(pod, is_old=is_old))
+    withdrawal, end = _withdrawn_by_image(pod, tag), state.get("terminated") or {}
+    if withdrawal is not None and not container_id and not end.get("containerID") and "running" not in state:
+        return _withdrawn(pod, tag, withdrawal, now=now, is_old=is_old)
     if container_id and (container.get("restartCount") or (seen is not None and container_id != seen.container_id)):
         # A kubelet starts a container again whose first start containerd has not stored before it was killed.
         first = seen or SeenRun(container_id=container_id, started_at=accepted_at(pod))
@@ -106,10 +108,9 @@ def read_pod(pod: Mapping[str, Any], tag: Tag, *, seen: SeenRun | None, now: dat
         started = _started_at(pod, state["running"], seen, now)
         return PodState(inspection=_running(tag, started, pod), container_id=container_id)
     # A container that was killed by its image may be reported as waiting for that image, with its end beside.
-    end = state.get("terminated") or (
-        (container.get("lastState") or {}).get("terminated") if mark is not None else None
-    )
-    if end is not None:
+    if not end and (mark is not None or withdrawal is not None):
+        end = (container.get("lastState") or {}).get("terminated") or {}
+    if end:
         return _terminated(pod, tag, end, seen=seen, now=now)
     return _waiting(pod, tag, container, seen=seen, now=now, is_old=is_old)
 
@@ -177,16 +178,28 @@ def _held(pod: Mapping[str, Any], tag: Tag, *, will_not_run: bool) -> PodState:
     return _never_ran(tag)
 
 
-def _withdrawn(pod: Mapping[str, Any], tag: Tag, container: Mapping[str, Any], *, will_not_run: bool) -> PodState:
-    """The state of a container that has the held image again, and has not run until now.
+def _withdrawn_by_image(pod: Mapping[str, Any], tag: Tag) -> ContainerRuntimeError | None:
+    """Why batchq has withdrawn the start of the container, which got the held image then; None: it has not."""
+    name = name_in_pod(tag)
+    if mark_of(pod, name) is not None:
+        return refusal_of(withdrawal_of(pod, name)) if mark_of(pod, name) == ContainerMark.WITHDRAWN else None
+    return _withdrawal(pod) if has_held_image(pod, name) else None
 
-    Its node handles one version of a pod after the other. So once it waits for the held image, it will not run.
+
+def _withdrawn(
+    pod: Mapping[str, Any], tag: Tag, refusal: ContainerRuntimeError, *, now: datetime, is_old: bool
+) -> PodState:
+    """The state of a container that has the held image after its start was withdrawn, and has not run until now.
+
+    Its node handles one version of a pod after the other. So once it waits for the held image, it will not run. A
+    kubelet of 1.20 shows the same of a container that ran until another client deleted the pod.
     """
-    if will_not_run or container.get("image") == HELD_IMAGE:
-        return _never_ran(tag, is_spent=True, refusal=refusal_of(withdrawal_of(pod, name_in_pod(tag))))
-    return _never_ran(
-        tag, waits_for=f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
-    )
+    if is_old and is_confirmed_deletion(pod) and not _is_over(pod):
+        return _lost(tag, accepted_at(pod), None, now)
+    if _is_over(pod) or container_status(pod, tag).get("image") == HELD_IMAGE:
+        return _never_ran(tag, is_spent=True, refusal=refusal)
+    waits_for = f"node {pod['spec']['nodeName']} has not confirmed that the container cannot start"
+    return _never_ran(tag, waits_for=waits_for, refusal=None if is_shared(pod) else refusal)
 
 
 def _waiting(
@@ -213,10 +226,11 @@ def _waiting(
     if is_over and reason == "PodInitializing" and not _deleted_for(pod):
         return _never_ran(tag, is_spent=True, refusal=initialization_refusal())
     if _will_not_run(pod, is_old=is_old):
-        if not is_over and has_host_failed(_withdrawal(pod)):
-            # A kubelet of 1.20 has not reported whether a repetition of the start succeeded before the deletion.
-            return _lost(tag, accepted_at(pod), None, now)
-        return _never_ran(tag, is_spent=True, refusal=_withdrawal(pod))
+        refusal = _withdrawal(pod)
+        if not is_over and (refusal is None or has_host_failed(refusal)):
+            # A kubelet of 1.20 does not report whether a start succeeded before the deletion.
+            return _lost(tag, accepted_at(pod), None, now, host_lost=_deleted_for(pod) != STOP)
+        return _never_ran(tag, is_spent=True, refusal=refusal)
     if reason in IMAGE_REASONS and HELD_IMAGE not in (container.get("image"), *message.split('"')):
         text = f"CannotPullContainerError: {message or reason}"[:MAX_REASON]
         return _never_ran(tag, refusal=ImageUnavailable(text))

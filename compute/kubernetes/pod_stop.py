@@ -14,7 +14,7 @@ from math import ceil
 from batchq.compute.kubernetes.departed_nodes import DepartedNodes
 from batchq.compute.kubernetes.exec_signal import Delivery, send_signal
 from batchq.compute.kubernetes.log_reader import FollowedLog
-from batchq.compute.kubernetes.pod_names import HELD_IMAGE, name_in_pod
+from batchq.compute.kubernetes.pod_names import has_held_image, name_in_pod
 from batchq.compute.kubernetes.pod_state import STOP
 from batchq.compute.kubernetes.pods import Pod, Pods, is_being_deleted, is_shared
 from batchq.compute.kubernetes.rest import RestClient
@@ -124,8 +124,8 @@ class PodStops:
 
     def _runs_on(self, pod: Pod, tag: Tag) -> bool:
         """Whether the container runs and was not killed."""
-        image = next(part["image"] for part in pod["spec"]["containers"] if part["name"] == name_in_pod(tag))
-        return image != HELD_IMAGE and self._reader.read(pod, tag).state is ContainerState.RUNNING
+        is_killed = has_held_image(pod, name_in_pod(tag))
+        return not is_killed and self._reader.read(pod, tag).state is ContainerState.RUNNING
 
     async def _after_failed_signal(self, tag: Tag) -> Delivery:
         """What a command means that did not reach the process. Raises ContainerGone if it has ended; RuntimeUnknown.

@@ -14,6 +14,7 @@ from batchq.compute.kubernetes.pod_names import (
     INSTANCE,
     MARK,
     NODE_UID,
+    OWN_UID,
     RUN,
     ContainerMark,
     mark_path,
@@ -71,18 +72,22 @@ class Pods:
     async def get(self, tag: Tag) -> Pod | None:
         """The pod with the name of the tag; None if it does not exist. Raises RuntimeUnknown."""
         reply = await self._rest.get(f"{self.path}/{self.name_of(tag)}")
-        return decode_pod(reply.content) if reply.ok else None
+        if reply.is_absence:
+            return None
+        if not reply.ok:
+            raise RuntimeUnknown(f"GET {self.name_of(tag)}: {reply.message}")
+        return decode_pod(reply.content)
 
     async def post(self, pod: Pod) -> ApiReply:
         return await self._rest.request("POST", self.path, body=pod)
 
     async def bind(self, pod: Pod, node: str, node_uid: str) -> ApiReply:
         """Start the pod on a node. The API server carries this out at most once, with the annotation of the pod."""
-        name = pod["metadata"]["name"]
+        name, noted = pod["metadata"]["name"], {NODE_UID: node_uid, OWN_UID: uid_of(pod)}
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "uid": uid_of(pod), "annotations": {NODE_UID: node_uid}},
+            "metadata": {"name": name, "uid": uid_of(pod), "annotations": noted},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._rest.request("POST", f"{self.path}/{name}/binding", body=binding)
@@ -111,13 +116,14 @@ class Pods:
             pod, tag, before=ContainerMark.CREATED, mark=ContainerMark.STARTED, image=image
         )
 
-    async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> None:
-        """Give the container the held image again: its start cannot succeed."""
-        mark = f"{ContainerMark.WITHDRAWN}: {why}"
-        _check(
-            await self._change_container(pod, tag, before=ContainerMark.STARTED, mark=mark, image=HELD_IMAGE),
-            "withdraw",
-        )
+    async def withdraw_container(self, pod: Pod, tag: Tag, why: str) -> bool:
+        """Give the container of a start that cannot succeed the held image. Returns False if the cluster refuses it."""
+        if is_shared(pod):
+            mark = f"{ContainerMark.WITHDRAWN}: {why}"
+            reply = await self._change_container(pod, tag, before=ContainerMark.STARTED, mark=mark, image=HELD_IMAGE)
+            _check(reply, "withdraw")
+            return True
+        return (await self._change_container(pod, tag, image=HELD_IMAGE, deleted_for=why)).ok
 
     async def remove_container(self, pod: Pod, tag: Tag) -> Pod | None:
         """Mark the container as removed, and end it if it runs. Returns the pod; None: it does not exist any more."""
@@ -183,8 +189,12 @@ class Pods:
         before: ContainerMark | None = None,
         mark: str | None = None,
         image: str | None = None,
+        deleted_for: str | None = None,
     ) -> ApiReply:
-        """Change a container of a shared pod in one write. `before`: the mark that it must have; None: any."""
+        """Change a container in one write. `before`: the mark that it must have; None: any.
+
+        `deleted_for`: the annotation of that name; None: it stays.
+        """
         name = name_in_pod(tag)
         names = [container["name"] for container in pod["spec"]["containers"]]
         changes = [{"op": "test", "path": "/metadata/uid", "value": uid_of(pod)}]
@@ -192,6 +202,8 @@ class Pods:
             changes.append({"op": "test", "path": mark_path(name), "value": before})
         if mark is not None:
             changes.append({"op": "replace", "path": mark_path(name), "value": mark})
+        if deleted_for is not None:
+            changes.append({"op": "add", "path": f"/metadata/annotations/{DELETED_FOR}", "value": deleted_for})
         if image is not None:
             changes.append({"op": "replace", "path": f"/spec/containers/{names.index(name)}/image", "value": image})
         return await self._send_patch(pod, changes, JSON_PATCH)

@@ -9,8 +9,8 @@ connection leave the outcome unknown. A connection that could not be made has no
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from http import HTTPStatus
@@ -38,6 +38,7 @@ FOLLOWED_BYTES = 2**18  # of a followed log that wait in memory; twice as many s
 KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server closes it after 90
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+REDIRECTION = 300  # the first status of a redirection
 MAX_ERROR_TEXT = 500  # characters
 PAGE = 500  # objects of a list in one reply: their JSON is decoded in some milliseconds
 
@@ -85,6 +86,11 @@ class ApiReply(Struct, frozen=True, kw_only=True, dict=True):
         return self.status < HTTPStatus.BAD_REQUEST
 
     @property
+    def is_absence(self) -> bool:
+        """Whether the API server answers that the object does not exist. A proxy on the way may answer 404 too."""
+        return self.status == HTTPStatus.NOT_FOUND and self.body.get("reason") == "NotFound"
+
+    @property
     def time(self) -> datetime | None:
         """The server's clock; None if the reply does not have it."""
         return None if self.date is None else parsedate_to_datetime(self.date).astimezone(UTC)
@@ -104,6 +110,8 @@ class RestClient:
         #: The connections of followed logs, one for each running pod.
         self._followers: aiohttp.ClientSession | None = None
         self._requests = asyncio.Semaphore(MAX_REQUESTS)
+        #: The header `Date` of the last reply, and when it arrived.
+        self._last_date: tuple[str | None, datetime] = (None, clock.now())
         #: The path of the objects of the jobs' namespace.
         self.namespaced = f"/api/v1/namespaces/{quote(cluster.namespace)}"
 
@@ -153,9 +161,22 @@ class RestClient:
         session = self._open_followers() if is_followed else self._open_session()
         with translate_client_errors(f"GET {path}"):
             async with session.get(
-                self._url(path), params=query, headers=self._headers(), timeout=timeout, **self._tls()
+                self._url(path),
+                params=query,
+                headers=self._headers(),
+                timeout=timeout,
+                allow_redirects=False,
+                **self._tls(),
             ) as response:
                 yield response
+
+    def server_time(self) -> datetime:
+        """The present time by the clock of the API server, as its last reply shows it, to a second; UTC."""
+        (date, at), lead = self._last_date, timedelta(0)
+        if date is not None:
+            with suppress(ValueError):  # a proxy may write anything
+                lead = parsedate_to_datetime(date).astimezone(UTC) - at
+        return self._clock.now() + lead
 
     @asynccontextmanager
     async def exec(self, path: str, query: Query) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
@@ -216,8 +237,15 @@ class RestClient:
         async with self._requests:
             with translate_client_errors(f"{method} {path}"):
                 async with self._open_session().request(
-                    method, self._url(path), params=query, data=data, headers=headers, **self._tls()
+                    method,
+                    self._url(path),
+                    params=query,
+                    data=data,
+                    headers=headers,
+                    allow_redirects=False,
+                    **self._tls(),
                 ) as response:
+                    self._last_date = response.headers.get("Date"), self._clock.now()
                     return response.status, response.headers.get("Date"), await response.read()
 
 
@@ -245,8 +273,8 @@ def decode(text: bytes | Raw, kind: type[Decoded]) -> Decoded:
 
 
 def is_unanswered(reply: ApiReply) -> bool:
-    """Whether the reply leaves open if the request had an effect."""
-    if reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+    """Whether the reply leaves open if the request had an effect. The API server redirects no request."""
+    if reply.status == HTTPStatus.TOO_MANY_REQUESTS or REDIRECTION <= reply.status < HTTPStatus.BAD_REQUEST:
         return True
     return reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LARGE not in reply.message
 

@@ -249,7 +249,7 @@ REFUSED = [
     ),
     (
         with_container(volumes=[{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "fs-1"}}]),
-        "efsVolumeConfiguration",
+        "efsVolumeConfiguration is not supported by this server: it mounts no file systems",
     ),
     (with_container(volumes=[{"name": "v", "s3filesVolumeConfiguration": {"x": 1}}]), "s3filesVolumeConfiguration"),
     *((with_container(volumes=[{"name": text}]), "name of a volume") for text in ("", "a" * 256, "a/b")),

@@ -205,6 +205,19 @@ class ModelCluster:
         self._history.clear()
         self.oldest_version = next(self._version)
 
+    def backup(self):
+        """The pods, as a backup of etcd has them."""
+        return next(self._version), deepcopy(self.pods)
+
+    def restore(self, backup):
+        """Go on with the pods and from the version of a backup. Kubelets end containers whose pods they do not see."""
+        version, self.pods = backup
+        self._version, self._history = count(version), []
+        self._saved = {pod["metadata"]["uid"]: deepcopy(pod) for pod in self.pods.values()}
+        bound = {pod["metadata"]["uid"] for pod in self.pods.values() if self._node_of(pod) is not None}
+        self._containers = {key: found for key, found in self._containers.items() if key[0] in bound}
+        self.end_watches()
+
     async def watched(self, path="/api/v1/namespaces/jobs/pods"):
         """Wait until a watch of the path is connected."""
         while path not in self._watchers.values():  # noqa: ASYNC110 - the model sets no event
@@ -297,6 +310,8 @@ class ModelCluster:
         try:
             while (change := await queue.get()) is not None:
                 kind, changed, before = change
+                if int(changed["metadata"]["resourceVersion"]) <= since:
+                    continue  # the watch is of the time before a restore
                 if kind != "BOOKMARK" and not _has_fields(request, changed):
                     if kind == "ADDED" or (before is not None and not _has_fields(request, before)):
                         continue

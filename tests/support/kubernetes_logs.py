@@ -18,6 +18,8 @@ class RotatedLog:
         self._follows_rotations = follows_rotations
         self._files = [[]]
         self._has_ended = False
+        #: Whether followers stay with a file that was rotated before they had reached its end, as all kubelets do.
+        self.misses_rotations = False
         self._changed = asyncio.Condition()
         #: What a reading sees at the end of the file of a line that is being written.
         self.torn = ""
@@ -25,6 +27,9 @@ class RotatedLog:
         self.reply_bytes = None
         #: After so many characters the reply to the next reading ends; None: with the file.
         self.reading_characters = None
+        #: Set while what is followed is sent.
+        self.is_sent = asyncio.Event()
+        self.is_sent.set()
         #: Called when a follower has gone.
         self.on_leave = lambda: None
         #: The requests that followed it, and the bytes that were sent to them.
@@ -73,6 +78,7 @@ class RotatedLog:
             for index in range(position, len(self._files[number])):
                 position, data = index + 1, self._text(self._files[number], index, since).encode()
                 left, self.reply_bytes = self.reply_bytes, self.reply_bytes and max(0, self.reply_bytes - len(data))
+                await self.is_sent.wait()
                 await write(data[:left])
                 self.sent += len(data)
                 if left is not None and left < len(data):
@@ -80,7 +86,7 @@ class RotatedLog:
                     return
             if position < len(self._files[number]):
                 continue
-            if self._follows_rotations and number < len(self._files) - 1:
+            if self._follows_rotations and number < len(self._files) - 1 and not self.misses_rotations:
                 number, position = number + 1, 0
             elif self._has_ended:
                 return

@@ -61,6 +61,7 @@ from tests.support.scripts import AMPLE, LASTING, Script
 HOST = Resources(millicpus=4000, memory_mib=4096)
 GRACE = timedelta(seconds=2)  # between stop signal and kill, of jobs that ignore the signal
 TIMEOUT = 60.0  # seconds on the world's clock
+REMOVAL_TIMEOUT = 150.0  # the same for a removal: a kubelet of 1.20 takes a minute for a pod that never ran
 POLL_INTERVAL = 0.01  # seconds
 
 
@@ -542,7 +543,7 @@ class World:
             await self.leave_safe_mode(purge=True)
         order = StopRequest(kind=StopKind.TERMINATE, reason="the scenario is over", force=True)
         await self.stop_many(order, names=["*"])
-        await self.until(self._all_gone, "containers or jobs are left over")
+        await self.until(self._all_gone, "containers or jobs are left over", patience=REMOVAL_TIMEOUT)
         await self.wait_until_idle()
         assert not +Counter(await self.store.queued())
         await self.engine.stop()  # a last survey may still have found something that the next server would find
@@ -561,12 +562,12 @@ class World:
             raise AssertionError(f"did not come to {status} in time: {await self.describe(job_id)}") from None
         return await self.job(job_id)
 
-    async def until(self, holds: Any, otherwise: str, *, stored: bool = False) -> None:
+    async def until(self, holds: Any, otherwise: str, *, stored: bool = False, patience: float = TIMEOUT) -> None:
         """Poll on the world's clock until `holds` returns true. Raises TimeoutError. RuntimeUnknown counts as false.
 
         `stored`: `holds` reads stored jobs only; on the virtual clock it is called again only after a commit.
         """
-        end = self.clock.now() + timedelta(seconds=TIMEOUT)
+        end = self.clock.now() + timedelta(seconds=patience)
         while self.clock.now() <= end:
             commits = self.store.commits
             with suppress(RuntimeUnknown):

@@ -9,6 +9,7 @@ from batchq.compute.kubernetes.nodes import node_facts
 from batchq.errors import ContainerGone, StartUnderWay
 from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import name_of
+from tests.support.clock import ShiftedClock
 from tests.support.containers import launch, new_tag, output, over, part_of, started, until
 from tests.support.kubernetes import kubernetes_runtime, runtime_at, served
 from tests.support.kubernetes_api import ModelCluster, node
@@ -122,6 +123,19 @@ async def test_a_node_of_the_same_name_that_does_not_know_a_deleted_pod_loses_it
     await shown(runtime, cluster)
 
     assert (await runtime.inspect(tag)).state is state
+
+
+async def test_a_clock_ahead_of_the_cluster_does_not_shorten_the_time_in_which_a_new_node_reports():
+    clock = ShiftedClock()
+    clock.ahead = timedelta(minutes=10)
+    async with kubernetes_runtime(clock=clock) as (runtime, cluster):
+        tag = await started(runtime, LASTS)
+        cluster.lose_node("n1")
+        cluster.collect_pods()
+        cluster.set_node("n1", node("n1"))
+        await shown(runtime, cluster)
+
+        assert (await runtime.inspect(tag)).state is RUNNING
 
 
 async def test_the_pod_of_a_departed_node_is_removed_without_its_log(model):

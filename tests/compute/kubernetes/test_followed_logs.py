@@ -81,6 +81,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(followers, "STORE_INTERVAL", timedelta(0))
     monkeypatch.setattr(followers, "REOPEN_PAUSE", timedelta(seconds=0.01))
     monkeypatch.setattr(log_reader, "OLD_SILENCE", 0.05)
+    monkeypatch.setattr(log_reader, "BEHIND_SILENCE", 0.05)
 
 
 @pytest.mark.parametrize(("minor", "follows_rotations"), [(36, True), (20, False)], ids=["1.36", "1.20"])
@@ -95,6 +96,50 @@ async def test_all_lines_of_rotated_files_are_stored_once(minor, follows_rotatio
 
         await pod.until_stored(900)
         assert pod.log.followers == 1 or not follows_rotations
+
+
+async def test_a_kubelet_that_was_behind_a_rotation_is_asked_again():
+    """It stays with the old file until the next rotation, and then skips the lines between."""
+    async with followed_pod() as (pod, _):
+        pod.log.misses_rotations = True
+        lines = ["x" * 1000 + str(number) for number in range(300)]
+        await pod.log.write(*lines)
+        await pod.until(lines)
+
+        await pod.log.rotate()
+        await pod.log.write("after")
+
+        await pod.until([*lines, "after"])
+
+
+async def test_lines_of_a_rotated_file_that_a_loaded_node_sends_late_are_awaited_at_the_end(monkeypatch):
+    """No other request can read them."""
+    monkeypatch.setattr(followers, "QUIET_PERIOD", timedelta(seconds=0.02))
+    monkeypatch.setattr(log_reader, "BEHIND_SILENCE", 5.0)
+    async with followed_pod() as (pod, _):
+        lines = ["x" * 1000 + str(number) for number in range(1100)]
+        await pod.log.write(*lines)
+        await pod.until(lines)
+        pod.log.is_sent.clear()
+        await pod.log.write("late")
+        await pod.log.rotate()
+        await pod.log.write("last")
+
+        ending = asyncio.create_task(pod.followers.capture(pod.tag))
+        await asyncio.sleep(0.3)  # several times the quiet of the end
+        pod.log.is_sent.set()
+        await ending
+
+        await pod.until([*lines, "late", "last"])
+
+
+async def test_a_silent_log_is_not_requested_again():
+    async with followed_pod() as (pod, cluster):
+        await pod.write(100)
+        await pod.until_stored(100)
+        await asyncio.sleep(0.3)
+
+        assert len([path for _, path in cluster.calls if path.endswith("/log")]) == 1
 
 
 async def test_readers_beside_a_follower_store_no_line_twice():

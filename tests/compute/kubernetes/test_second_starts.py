@@ -4,6 +4,7 @@ The statuses are those of Kubernetes 1.20.2.
 """
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from msgspec.structs import replace
@@ -111,6 +112,19 @@ async def test_a_pod_is_not_withdrawn_while_its_kubelet_repeats_what_containerd_
     assert (await runtime.inspect(container.tag)).state is ContainerState.RUNNING
 
 
+async def test_a_clock_that_is_ahead_of_the_cluster_does_not_shorten_the_time_of_the_kubelet(manual):
+    runtime, cluster = manual
+    container, starting = await requested(runtime, cluster)
+    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = LONG_AGO
+    cluster.set_status(name_of(container.tag), startTime=LONG_AGO)
+    cluster.set_container(name_of(container.tag), CLOSED)
+
+    with pytest.raises(StartUnderWay, match="repeats the creation"):
+        await starting
+
+    assert not is_deleted(cluster, container.tag)
+
+
 @pytest.fixture(params=[20, 36])
 async def version(request, monkeypatch):
     """A runtime, a cluster of Kubernetes 1.20 or 1.36 without kubelets, and whether it reports the end of each pod."""
@@ -120,12 +134,11 @@ async def version(request, monkeypatch):
         yield runtime, cluster, request.param == 36
 
 
-async def test_a_pod_whose_kubelet_repeats_the_start_for_a_minute_is_withdrawn(version):
+async def test_a_pod_whose_kubelet_repeats_the_start_for_a_minute_is_withdrawn(version, monkeypatch):
     """Kubernetes 1.20 confirms the deletion without an end, also of a container that it has started meanwhile."""
     runtime, cluster, reports_the_end = version
     container, starting = await requested(runtime, cluster)
-    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = LONG_AGO
-    cluster.set_status(name_of(container.tag), startTime=LONG_AGO)
+    monkeypatch.setattr(pod_start, "REPEAT_WAIT", timedelta(0))
     cluster.set_container(name_of(container.tag), CLOSED)
 
     async def is_withdrawn():

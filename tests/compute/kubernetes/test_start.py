@@ -2,13 +2,13 @@
 
 import asyncio
 from contextlib import suppress
+from datetime import timedelta
 from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes import pod_start
-from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.compute.secrets import Secrets
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
@@ -16,7 +16,6 @@ from batchq.errors import (
     ContainerGone,
     ContainerRuntimeError,
     ContainerUnusable,
-    ImageUnavailable,
     NameTaken,
     RuntimeUnknown,
     StartHadNoEffect,
@@ -24,7 +23,7 @@ from batchq.errors import (
     StartRefused,
     StartUnderWay,
 )
-from batchq.ports.runtime import ContainerState, Inspection
+from batchq.ports.runtime import ContainerState
 from tests.compute.kubernetes.conftest import bound, name_of
 from tests.support.containers import launch, launched, over
 from tests.support.kubernetes import kubernetes_runtime, runtime_at, served
@@ -227,83 +226,6 @@ async def test_a_start_under_way_is_reported_and_continues(manual):
     ]
 
 
-async def test_an_image_that_cannot_be_pulled_withdraws_the_pod(model):
-    runtime, cluster = model
-    cluster.missing_images["batchq-test:latest"] = "not found"
-    container = launch()
-    await runtime.create(container)
-
-    with pytest.raises(ImageUnavailable, match=r"^CannotPullContainerError: not found$"):
-        await runtime.start(container.tag)
-
-    assert await runtime.inspect(container.tag) == Inspection(tag=container.tag, state=ContainerState.CREATED)
-    pod = cluster.pods[name_of(container.tag)]
-    assert pod["metadata"]["annotations"][DELETED_FOR] == "withdraw: CannotPullContainerError: not found"
-    await runtime.remove(container.tag)
-    assert cluster.pods == {}
-
-
-async def test_the_next_server_finishes_a_withdrawal_with_the_same_reason(manual, monkeypatch):
-    runtime, cluster = manual
-    container = launch()
-    made = await runtime.create(container)
-    starting = asyncio.create_task(runtime.start(container.tag))
-    await bound(cluster, name_of(container.tag))
-    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
-    while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
-        await asyncio.sleep(0.005)
-    starting.cancel()
-    cluster.set_container(name_of(container.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
-    cluster.set_status(name_of(container.tag), phase="Failed")
-
-    with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
-        await runtime.start(container.tag)
-    with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(container, container_id=made.container_id))
-
-
-async def test_a_withdrawal_that_its_node_confirms_late_is_the_refusal_of_the_next_try(manual, monkeypatch):
-    monkeypatch.setattr(pod_start, "WITHDRAWAL_WAIT", 0.05)
-    runtime, cluster = manual
-    container = launch()
-    made = await runtime.create(container)
-    starting = asyncio.create_task(runtime.start(container.tag))
-    await bound(cluster, name_of(container.tag))
-    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
-    with pytest.raises(StartUnderWay, match="has not confirmed"):
-        await starting
-    cluster.set_container(name_of(container.tag), {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}})
-    cluster.set_status(name_of(container.tag), phase="Failed")
-
-    with pytest.raises(ImageUnavailable, match="CannotPullContainerError: gone"):
-        await runtime.create(replace(container, container_id=made.container_id))
-    with pytest.raises(ContainerUnusable):
-        await runtime.create(replace(container, container_id=made.container_id))
-
-
-async def test_a_withdrawn_container_that_ran_after_all_is_reported(manual):
-    runtime, cluster = manual
-    container = launch()
-    await runtime.create(container)
-    starting = asyncio.create_task(runtime.start(container.tag))
-    await bound(cluster, name_of(container.tag))
-    cluster.set_container(name_of(container.tag), {"waiting": {"reason": "ErrImagePull", "message": "gone"}})
-    while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
-        await asyncio.sleep(0.005)
-    ended = {
-        "reason": "Error",
-        "exitCode": 143,
-        "startedAt": "2026-01-01T00:00:00Z",
-        "finishedAt": "2026-01-01T00:00:01Z",
-    }
-    cluster.set_container(name_of(container.tag), {"terminated": ended | {"containerID": "containerd://1"}})
-
-    await starting
-
-    found = await runtime.inspect(container.tag)
-    assert (found.state, found.exit_code, found.host_lost) == (ContainerState.EXITED, 143, False)
-
-
 async def test_a_pod_that_its_node_did_not_admit_is_replaced_under_a_new_uid(manual):
     runtime, cluster = manual
     container = launch()
@@ -335,7 +257,7 @@ async def test_a_pod_without_a_start_that_another_client_deleted_is_replaced(man
     assert (await runtime.create(container)).container_id != made.container_id
 
 
-async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual):
+async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(manual, monkeypatch):
     runtime, cluster = manual
     container = launch()
     await runtime.create(container)
@@ -346,8 +268,7 @@ async def test_a_volume_that_cannot_be_mounted_refuses_the_start_after_a_minute(
     with pytest.raises(StartUnderWay):
         await starting
 
-    cluster.pods[name_of(container.tag)]["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    cluster.set_status(name_of(container.tag), startTime="2026-01-01T00:00:00Z")
+    monkeypatch.setattr(pod_start, "REPEAT_WAIT", timedelta(0))
     starting = asyncio.create_task(runtime.start(container.tag))
     while "deletionTimestamp" not in cluster.pods[name_of(container.tag)]["metadata"]:  # noqa: ASYNC110 - the model sets no event
         await asyncio.sleep(0.005)

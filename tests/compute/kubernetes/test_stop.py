@@ -98,6 +98,7 @@ async def test_the_log_of_a_container_that_a_deletion_stops_is_read_before(model
 
     assert await output(runtime, tag) == ["ready"]
     await runtime.remove(tag)
+    cluster.fault = lambda _method, _path: None
     with pytest.raises(ContainerGone):
         await output(runtime, tag)
 

@@ -41,7 +41,7 @@ def recorded(version, name, first=ContainerMark.STARTED, second=ContainerMark.CR
         f"{MARK}c0": first,
         f"{MARK}c1": second,
     }
-    pod["metadata"]["labels"] = {"io.batchq.instance": "i1"}
+    pod["metadata"] |= {"name": "bq-i1-j-1-0", "labels": {"io.batchq.instance": "i1"}}
     return pod
 
 

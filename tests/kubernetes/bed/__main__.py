@@ -2,7 +2,8 @@
 
     python -m tests.kubernetes.bed up | down | run COMMAND... | available
 
-`run` brings the cluster up, runs the command in its network with BATCHQ_TEST_KUBERNETES set, and takes it down.
+`run` brings the cluster up, runs the command in its network with BATCHQ_TEST_KUBERNETES set, and takes it down. It
+waits while another `run` uses the cluster of this machine.
 `available` exits with 0 if all programs are there.
 
 The programs are in the folder of BATCHQ_KUBERNETES_PROGRAMS, or else in ../shared/kubernetes/bin: `bin/` with etcd,
@@ -13,6 +14,7 @@ Each node is a containerd and a kubelet in network, mount, pid, ipc and uts name
 network namespaces `bqt*`, cgroups `bqt-n*` and the folder STATE are created, and `down` removes them.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -30,6 +32,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PROGRAMS = "BATCHQ_KUBERNETES_PROGRAMS"
 STATE = Path("/run/batchq-bed")
+LOCK = Path("/run/batchq-bed.run.lock")  # held by a run
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "batchq-kubernetes")
 PREFIX = "bqt"  # of network namespaces and cgroups
 NETWORK = "192.168.215"  # .10 the control plane, .11 and .12 the nodes
@@ -346,16 +349,24 @@ def wait_until_removed(path):
 
 
 def run(command):
-    up()
     environment = os.environ | {"BATCHQ_TEST_KUBERNETES": str(STATE / "kubeconfig")}
-    try:
-        inside = ["nsenter", f"--net=/run/netns/{namespace(0)}", "--", *command]
-        return subprocess.run(inside, check=False, env=environment).returncode
-    finally:
-        down()
+    inside = ["nsenter", f"--net=/run/netns/{namespace(0)}", "--", *command]
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            up()
+            with subprocess.Popen(inside, env=environment, start_new_session=True) as process:
+                try:
+                    return process.wait()
+                finally:
+                    with suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
+        finally:
+            down()
 
 
 def main(verb, *command):
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was made is removed
     match verb:
         case "up":
             up()
