@@ -18,12 +18,12 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 # No test of these folders is quick, so their modules are not imported.
 NOT_QUICK := clients console/browser debian faults fuzz image roles schedule trainer
-# Each of these folders of tests, and all others together, is one process of pytest, the longest first. A worker of
-# pytest-xdist would collect the tests of all folders, and send each result to another process: 40 s of CPU.
-ALONE := api scenarios console compute cli
-QUICK_PARTS := $(ALONE:%=quick-%) quick-others
-QUICKLY := $(BIN)/pytest -q -p no:xdist --hypothesis-profile=check -m "$(QUICK)"
-# Runs its targets at the same time, with one more for the linters. All failures are printed, each part in one piece.
+# `make quick` is a process of pytest for each of these folders, and one for all others, which takes longest. A worker of
+# pytest-xdist would collect the tests of all folders, and send each result to another process.
+ALONE := console api scenarios cli compute
+QUICK_PARTS := quick-others $(ALONE:%=quick-%)
+QUICKLY := $(BIN)/pytest -q -p no:xdist --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
+# One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.
 TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 1)) --keep-going --output-sync=target
 
 .DEFAULT_GOAL := help
@@ -44,7 +44,7 @@ $(DEVELOPED): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON) dev
 	@touch $(STAMP) $@
 
-check: develop ## Format, lint, types, imports and the quick tests, which start no process. Two minutes.
+check: develop ## Format, lint, types, imports and the quick tests, which start no process. Under two minutes.
 	+@$(TOGETHER) lint $(QUICK_PARTS)
 
 lint: develop
@@ -57,10 +57,10 @@ quick: develop
 	+@$(TOGETHER) $(QUICK_PARTS)
 
 $(ALONE:%=quick-%): quick-%: develop
-	$(QUICKLY) $(NOT_QUICK:%=--ignore=tests/%) tests/$*
+	$(QUICKLY) tests/$*
 
 quick-others: develop
-	$(QUICKLY) $(addprefix --ignore=tests/,$(NOT_QUICK) $(ALONE))
+	$(QUICKLY) $(ALONE:%=--ignore=tests/%)
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"

@@ -16,6 +16,9 @@ HOUR = timedelta(hours=1)
 LONG_ENOUGH = 3700.0  # seconds
 
 
+pytestmark = pytest.mark.usefixtures("slow_loops")
+
+
 @pytest.fixture
 def world(simulated):
     return simulated
