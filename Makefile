@@ -17,10 +17,17 @@ PYTEST := $(BIN)/pytest -q -n $(WORKERS) --dist worksteal
 NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 # No test of these folders is quick, so their modules are not imported.
-NOT_QUICK := $(addprefix --ignore=tests/,clients console/browser debian faults fuzz image roles schedule trainer)
+NOT_QUICK := clients console/browser debian faults fuzz image roles schedule trainer
+# `make quick` is a process of pytest for each of these folders, and one for all others, which takes longest. A worker of
+# pytest-xdist would collect the tests of all folders, and send each result to another process.
+ALONE := console api scenarios cli compute
+QUICK_PARTS := quick-others $(ALONE:%=quick-%)
+QUICKLY := $(BIN)/pytest -q -p no:xdist --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
+# One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.
+TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 1)) --keep-going --output-sync=target
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop check lint quick local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
+.PHONY: help install develop check lint quick $(QUICK_PARTS) local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,8 +44,8 @@ $(DEVELOPED): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON) dev
 	@touch $(STAMP) $@
 
-check: develop ## Format, lint, types, imports and the quick tests, which start no process. Two minutes.
-	@$(MAKE) --no-print-directory --jobs=2 lint quick
+check: develop ## Format, lint, types, imports and the quick tests, which start no process. Under two minutes.
+	+@$(TOGETHER) lint $(QUICK_PARTS)
 
 lint: develop
 	$(BIN)/ruff format --check
@@ -47,7 +54,13 @@ lint: develop
 	$(BIN)/lint-imports --no-logo
 
 quick: develop
-	$(PYTEST) --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK)
+	+@$(TOGETHER) $(QUICK_PARTS)
+
+$(ALONE:%=quick-%): quick-%: develop
+	$(QUICKLY) tests/$*
+
+quick-others: develop
+	$(QUICKLY) $(ALONE:%=--ignore=tests/%)
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"

@@ -27,7 +27,9 @@ settings.register_profile("check", settings.get_profile("batchq"), max_examples=
 settings.load_profile("batchq")
 
 TESTS = Path(__file__).parent
-YOUNG_OBJECTS = 10_000  # new objects between two collections; Python's default is 700
+# New objects between two collections of garbage. Python's default is 700: collections take a sixth of the time in which
+# pytest collects the tests, and of the time of a test that starts a server.
+gc.set_threshold(10_000)
 # Each test of these folders is about a whole server, mostly in a process of its own.
 PROCESS_FOLDERS = {"clients", "faults", "roles", "service"}
 STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen", "tests.fork"}
@@ -74,14 +76,9 @@ def is_short(item):
 
 
 def pytest_collection_finish():
-    """Exempt the tests and all imported modules from garbage collection, and collect young objects rarely.
-
-    Otherwise collections take a sixth of the time of a test that starts a server. `run_report` collects when the
-    memory has grown.
-    """
+    """Exempt the tests and all imported modules from garbage collection. `run_report` collects as the memory grows."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS)
 
 
 @pytest.fixture

@@ -332,8 +332,13 @@ def test_rows_without_a_value_are_last_in_both_orders():
 
 async def test_the_page_and_the_csv_show_what_was_measured(browser):
     measured = Script(seconds=3, cpus=0.5, memory_mib=20)
-    for name, script in (("less", measured), ("more", Script(seconds=3, memory_mib=30)), ("none", FAST)):
-        await browser.run(f"fit-{name}", until="SUCCEEDED", script=script, tags=TAGS, parameters={"a": name})
+    scripts = {"less": measured, "more": Script(seconds=3, memory_mib=30), "none": FAST}
+    jobs = [
+        await browser.submit(f"fit-{name}", script=script, tags=TAGS, parameters={"a": name})
+        for name, script in scripts.items()
+    ]
+    for job_id in jobs:
+        await browser.wait_for(job_id, "SUCCEEDED")
     path = f"/ui/groups/{await group_id(browser)}"
 
     page = await browser.open(f"{path}?sort=-memory")

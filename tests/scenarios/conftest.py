@@ -31,6 +31,18 @@ async def simulated():
         yield running
 
 
+@pytest.fixture
+def slow_loops(monkeypatch):
+    """Loops that look for changes work once an hour; otherwise 40,000 times in 12 hours of virtual time."""
+    for interval in (
+        "account_limits.POLL_INTERVAL",
+        "budgets.CHECK_INTERVAL",
+        "scheduling.blocked.SCAN_INTERVAL",
+        "store_monitor.CHECK_INTERVAL",
+    ):
+        monkeypatch.setattr(f"batchq.engine.{interval}", 3600.0)
+
+
 @pytest.fixture(params=["simulated", pytest.param("docker", marks=pytest.mark.docker), *KUBERNETES_WORLDS])
 async def world(request):
     if request.param == "simulated":

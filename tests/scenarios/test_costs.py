@@ -171,6 +171,7 @@ async def test_a_report_of_other_days_is_empty(priced):
         await report(priced, since=now, until=now - timedelta(days=2))
 
 
+@pytest.mark.usefixtures("slow_loops")
 async def test_a_report_until_midnight_ends_with_the_day_before(simulated):
     simulated.prices = PRICES
     midnight = (simulated.clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -186,6 +187,7 @@ async def test_a_report_until_midnight_ends_with_the_day_before(simulated):
     assert row.amounts.total == 2
 
 
+@pytest.mark.usefixtures("slow_loops")
 async def test_each_day_has_its_part_of_the_cost_also_that_of_running_jobs(simulated):
     simulated.prices = PRICES
     midnight = (simulated.clock.now() + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -18,6 +18,9 @@ LONG_ENOUGH = 3700.0  # seconds
 KEY = SubmissionKey(principal="ada", invocation_id="call-1", body_sha256="0")
 
 
+pytestmark = pytest.mark.usefixtures("slow_loops")
+
+
 @pytest.fixture
 def world(simulated):
     return simulated
