@@ -118,10 +118,10 @@ class EngineMetrics:
         self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
 
     def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
-        for before, job in transitions:
+        for earlier_status, job in transitions:
             if job.spec.array_size is not None and job.child is None:
                 continue
-            if before is None:
+            if earlier_status is None:
                 self._submitted[self._queues.label(job.spec.queue),].inc()
             if job.status in FINISHED:
                 self._finished[self._queues.label(job.spec.queue), job_outcome(job)].inc()

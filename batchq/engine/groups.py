@@ -21,6 +21,7 @@ from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle import arrays
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
+from batchq.engine.bulk_stops import discard_outcomes
 from batchq.engine.mailbox import BulkStopRequest, Message, Submit
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
@@ -229,11 +230,7 @@ def _cancellation(group: Group) -> BulkStopRequest:
         request=StopRequest(kind=StopKind.CANCEL, reason=group.cancel_reason),
         selection=JobSelection(groups=frozenset({group.terms.id})),
         as_of=0,
-        report=_discard,
+        report=discard_outcomes,
         caller=None,
         answer=None,
     )
-
-
-def _discard(_: object) -> None:
-    """No client waits for the outcomes."""

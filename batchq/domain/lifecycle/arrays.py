@@ -309,18 +309,17 @@ def _with_end_noted(job: Job, now: datetime) -> Job:
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
-    """End the array with the reason of its TerminateJob, else of its CancelJob, else by how its children ended.
+    """End the array. `failed`: whether a child failed.
 
-    An array with an order is FAILED even if all its children succeeded.
+    An array with a TerminateJob or a CancelJob is FAILED with the reason of that order, even if all its children
+    succeeded. A TerminateJob takes precedence.
     """
     order = job.stop or job.cancel
     if order is not None:
         return move_to_final(job, Status.FAILED, now, order.reason)
-    return (
-        move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
-        if failed
-        else move_to_final(job, Status.SUCCEEDED, now, None)
-    )
+    if failed:
+        return move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
+    return move_to_final(job, Status.SUCCEEDED, now, None)
 
 
 def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:

@@ -24,7 +24,7 @@ from batchq.ports.jobs import Changes, JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
 STARTS_INTERVAL = timedelta(minutes=5)
-MAX_SHARES = 1000  # shares in memory before expired shares are removed
+MIN_PRUNED = 1000  # shares in memory up to which expired shares are not removed
 NEGLIGIBLE = 1.0  # thousandths of a vCPU-second: less usage counts as zero
 MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
 
@@ -81,7 +81,7 @@ class ShareUsageTotals:
         #: Units taken from each consumable resource, as last saved.
         self.used_up: dict[ConsumableName, int] = {}
         #: The number of shares in memory that triggers the next removal.
-        self._max_shares = MAX_SHARES
+        self._max_shares = MIN_PRUNED
         self._staged = NOTHING_CHANGED
 
     async def load(self, store: JobStore, now: datetime) -> None:
@@ -97,7 +97,7 @@ class ShareUsageTotals:
         Users may name any number of shares. The store has a row for each; memory has only those that affect scheduling.
         """
         self.shares = {key: use for key, use in self.shares.items() if self._is_relevant(key, use, now)}
-        self._max_shares = max(MAX_SHARES, 2 * len(self.shares))
+        self._max_shares = max(MIN_PRUNED, 2 * len(self.shares))
 
     def after(self, unit: UnitOfWork) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The totals as the unit of work leaves them so far."""
