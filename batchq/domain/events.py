@@ -266,6 +266,8 @@ class ForceFailed(_ReasonedRequest, frozen=True, kw_only=True):
     """An administrator ends a job whose container does not exit."""
 
 
+#: The requests that end a job.
+StopEvent = CancelRequested | TerminateRequested | StopForced
 #: The requests to hold a job, or to end its hold.
 HoldEvent = HoldRequested | ReleaseRequested | PauseRequested | ResumeRequested
 Event = (
@@ -279,9 +281,7 @@ Event = (
     | BlockedTooLong
     | Placed
     | AttemptEvent
-    | CancelRequested
-    | TerminateRequested
-    | StopForced
+    | StopEvent
     | HoldEvent
     | ForceFailed
 )

@@ -193,8 +193,7 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
-        has_unfinished_work = self._has_unfinished_work
-        if has_unfinished_work:
+        if has_unfinished_work := self._has_unfinished_work:
             unit.load(self.arrays.unfinished.values())  # their orders are applied to children before other events
             unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
@@ -211,8 +210,7 @@ class EngineLoop:
             await self._propagate(unit)
         if await self._groups.release(unit):
             await self._propagate(unit)
-        machines = self._machines_for_placement(unit)
-        if machines is not None:
+        if (machines := self._machines_for_placement(unit)) is not None:
             await self._place(unit, machines)
             await self._propagate(unit)
         if held:
