@@ -8,9 +8,7 @@ the difference shows by how much the machine's clock was set, however the last s
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -19,13 +17,9 @@ from batchq.domain.lifecycle.deadlines import ClockShift
 from batchq.ports.clock import Boot, BootClock, ClockAnchor, ClockStore
 
 log = logging.getLogger(__name__)
-
-_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-_elapsed: Callable[[], float] = time.monotonic if _BOOT_CLOCK is None else partial(time.clock_gettime, _BOOT_CLOCK)
-"""Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
-
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 3  # readings of both clocks, of which the one with the shortest interruption is used
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 NOTICEABLE = timedelta(seconds=1)  # the clocks are read one after another, so small differences are measurement errors
 
 
@@ -83,6 +77,11 @@ async def align(store: ClockStore, clock: BootClock) -> None:
     )
     shift = ClockShift(by=by, since=old.since, until=clock.now() - by)
     await store.anchor_clock(replace(new, since=old.since + by), shift)
+
+
+def _elapsed() -> float:
+    """Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
+    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
 def _boot_time() -> float:
