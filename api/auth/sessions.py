@@ -16,7 +16,7 @@ from itsdangerous import BadSignature, TimestampSigner
 from msgspec import Struct
 
 from batchq.accounts.files import AccessKey
-from batchq.api.http.credentials import DUMMY_SECRET
+from batchq.api.http.credentials import DUMMY_SECRET, secret_digest
 from batchq.api.http.http import FailureKind, HttpRefusal
 
 CODE_LIFETIME = timedelta(seconds=60)
@@ -163,18 +163,18 @@ class LoginCodes:
         if len(of_key) >= MAX_CODES:
             del self._codes[of_key[0]]
         code = secrets.token_urlsafe(32)
-        self._codes[_digest(code)] = key_id, now + CODE_LIFETIME
+        self._codes[secret_digest(code)] = key_id, now + CODE_LIFETIME
         return code
 
     def find(self, code: str) -> str | None:
         """The id of the access key of a valid code, which stays valid; None for any other."""
-        key_id, end = self._codes.get(_digest(code), ("", self._now()))
+        key_id, end = self._codes.get(secret_digest(code), ("", self._now()))
         return key_id if end > self._now() else None
 
     def spend(self, code: str) -> str | None:
         """As `find`, and the code is not valid any more."""
         key_id = self.find(code)
-        self._codes.pop(_digest(code), None)
+        self._codes.pop(secret_digest(code), None)
         return key_id
 
 
@@ -200,7 +200,3 @@ def _cookies(headers: Sequence[str]) -> Iterator[tuple[str, str]]:
         for pair in header.split(";"):
             name, _, value = pair.partition("=")
             yield name.strip(" \t"), value.strip(" \t")
-
-
-def _digest(code: str) -> bytes:
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).digest()

@@ -184,7 +184,10 @@ def batch_container(given: ContainerProperties, *, reserved: Resources, on_farga
         swappiness=None if linux.maxSwap is None else linux.swappiness,  # AWS: ignored without maxSwap
         mounts=_mounts(given.mountPoints or (), given.volumes or ()),
         logging=_logging(given.logConfiguration),
-        secrets=tuple(_secret(shape) for shape in given.secrets or ()),
+        secrets=tuple(
+            Secret(name=variable_name(secret.name), value_from=validation.required(secret.valueFrom, "valueFrom"))
+            for secret in given.secrets or ()
+        ),
         platform=_platform(given.runtimePlatform),
     )
 
@@ -279,10 +282,6 @@ def _secret_option(given: SecretShape) -> Secret:
     return Secret(
         name=validation.required(given.name, "name"), value_from=validation.required(given.valueFrom, "valueFrom")
     )
-
-
-def _secret(given: SecretShape) -> Secret:
-    return Secret(name=variable_name(given.name), value_from=validation.required(given.valueFrom, "valueFrom"))
 
 
 def _platform(given: RuntimePlatform | None) -> str | None:

@@ -284,11 +284,11 @@ class CredentialVerifier:
         """Whether `secret` is that of the active key `key_id`. The time that this takes depends on neither."""
         key = self._find(key_id)
         expected = key.secret if key else DUMMY_SECRET
-        return hmac.compare_digest(_digest(expected), _digest(secret)) and key is not None
+        return hmac.compare_digest(secret_digest(expected), secret_digest(secret)) and key is not None
 
 
-def _digest(secret: str) -> bytes:
-    """Of the same length for every secret, since the time of a comparison depends on the lengths."""
+def secret_digest(secret: str) -> bytes:
+    """The SHA-256 of a secret. All have one length, because the time of a comparison depends on the lengths."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 

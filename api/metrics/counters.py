@@ -118,8 +118,13 @@ class EngineMetrics:
         self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
 
     def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
-        for transition in transitions:
-            self._count(transition)
+        for earlier_status, job in transitions:
+            if job.spec.array_size is not None and job.child is None:
+                continue
+            if earlier_status is None:
+                self._submitted[self._queues.label(job.spec.queue),].inc()
+            if job.status in FINISHED:
+                self._finished[self._queues.label(job.spec.queue), job_outcome(job)].inc()
         for before, after in changes:
             if before is None or before.attempt is not after.attempt or before.stop_orders is not after.stop_orders:
                 self._observe_attempt(before, after, now)
@@ -144,15 +149,6 @@ class EngineMetrics:
                 used.remove("queue", queue)
         for environment in environments:
             self._start.remove("environment", environment)
-
-    def _count(self, transition: StatusChanged) -> None:
-        job = transition.job
-        if job.spec.array_size is not None and job.child is None:
-            return
-        if transition.before is None:
-            self._submitted[self._queues.label(job.spec.queue),].inc()
-        if job.status in FINISHED:
-            self._finished[self._queues.label(job.spec.queue), job_outcome(job)].inc()
 
     def _observe_attempt(self, before: Job | None, after: Job, now: datetime) -> None:
         attempt, begun = after.attempt, None if before is None else before.attempt

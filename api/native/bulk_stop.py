@@ -75,7 +75,7 @@ async def cancel_jobs(parts: Parts, call: Call[CancelJobsRequest]) -> web.Stream
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(parts, call.input, call)
+    return await _stop(parts, call)
 
 
 @operations.add(
@@ -93,13 +93,11 @@ async def terminate_jobs(parts: Parts, call: Call[TerminateJobsRequest]) -> web.
     The answer is NDJSON: a line for each job as soon as it is handled, and a last line with `counts`. If the last line
     is missing, the answer was cut off, but the order is carried out all the same. See docs/stopping-many.md.
     """
-    return await _stop(parts, call.input, call)
+    return await _stop(parts, call)
 
 
-async def _stop(
-    parts: Parts, body: CancelJobsRequest, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]
-) -> web.StreamResponse:
-    stops, caller = parts.bulk_stops, call.caller
+async def _stop(parts: Parts, call: Call[CancelJobsRequest] | Call[TerminateJobsRequest]) -> web.StreamResponse:
+    stops, caller, body = parts.bulk_stops, call.caller, call.input
     request, selection = stop_request(body, caller), to_selection(body, caller)
     await stops.check(selection, caller=caller)
     outcomes = await (stops.preview if body.dry_run else stops.stop)(request, selection, caller=caller)

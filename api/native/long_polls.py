@@ -33,7 +33,6 @@ from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.domain.times import milliseconds
 from batchq.errors import Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
-from batchq.ports.logs import StoredLine
 from batchq.ports.responses.records import EventResponse, GetJobLogResponse, ListEventsResponse, LogLineResponse
 from batchq.services.job_log import BEGINNING, JobLogPage, JobLogQuery, LogPosition
 
@@ -269,13 +268,9 @@ def job_log_query(job_id: JobId, query: GetJobLogQuery) -> JobLogQuery:
 def _answer(page: JobLogPage) -> GetJobLogResponse:
     at = page.next
     return GetJobLogResponse(
-        lines=tuple(map(_line, page.lines)),
+        lines=tuple(LogLineResponse(at=line.at // 1_000_000, message=line.message) for line in page.lines),
         next=BEGINNING if at is None else str(at),
         over=page.over,
         attempt=None if at is None else at.attempt,
         incomplete=page.incomplete,
     )
-
-
-def _line(line: StoredLine) -> LogLineResponse:
-    return LogLineResponse(at=line.at // 1_000_000, message=line.message)

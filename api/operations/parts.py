@@ -9,12 +9,13 @@ from aiohttp import web
 from msgspec import Struct, field
 
 from batchq.accounts.admin import AccountAdmin
-from batchq.api.auth.authentication import HealthReport, KeyAuthentication, parse_credential
+from batchq.api.auth.authentication import KeyAuthentication, parse_credential
 from batchq.api.http.page_tokens import PageTokens
 from batchq.domain.access.accounts import Caller, UserName
 from batchq.domain.container import Resources
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
+from batchq.ports.responses.server import HealthReport
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService
 from batchq.services.costs import BudgetService, CostService

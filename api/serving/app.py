@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.api.auth.authentication import CALLER, HEALTH, Gate, HealthReport
+from batchq.api.auth.authentication import CALLER, HEALTH, Gate
 from batchq.api.http.dialect_profiles import PROFILES, DialectProfiles
 from batchq.api.http.http import BODY_LIMIT, Dialect, reply
 from batchq.api.metrics.counters import RequestMetrics
@@ -20,6 +20,7 @@ from batchq.api.operations.operation_table import OperationTable, complete_route
 from batchq.api.operations.operations import ADDITIONS, OPERATIONS, Call, operations_by_place
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
+from batchq.ports.responses.server import HealthReport
 
 Health = Callable[[], Awaitable[HealthReport]]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]

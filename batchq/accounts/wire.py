@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from batchq.accounts.files import AccessKey
-from batchq.domain.access.accounts import Account, AccountLimits, AccountName, Caller, ContainerPolicy, Directory, User
+from batchq.domain.access.accounts import Account, AccountLimits, Caller, ContainerPolicy, Directory, User
 from batchq.domain.access.audit import AuditRecord
 from batchq.domain.enums import KeyState, Role
 from batchq.domain.times import milliseconds
@@ -157,7 +157,7 @@ def account_answer(account: Account, directory: Directory) -> AccountResponse:
         else convert(account.allowance, PolicyResponse, from_attributes=True),
         limits=limits(account.limits),
         in_effect=InEffectResponse(
-            queues=_queues(directory, account.name), allowance=allowance(directory.allowance(account.name))
+            queues=directory.queues(account.name), allowance=allowance(directory.allowance(account.name))
         ),
     )
 
@@ -213,8 +213,3 @@ def caller_answer(caller: Caller, directory: Directory) -> CallerResponse:
             for account in directory.lineage(caller.account)
         ),
     )
-
-
-def _queues(directory: Directory, name: AccountName) -> tuple[str, ...] | None:
-    queues = (account.queues for account in directory.lineage(name) if account.queues is not None)
-    return next(queues, None)

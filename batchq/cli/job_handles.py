@@ -106,11 +106,9 @@ def resolve_targets(
     return Targets(jobs=[text for text in found if text not in groups], groups=groups)
 
 
-def resolve_jobs(
-    url: str, handles: Iterable[str], *, stops: bool = False, several: Several = Several.REFUSED
-) -> list[str]:
+def resolve_jobs(url: str, handles: Iterable[str], *, several: Several = Several.REFUSED) -> list[str]:
     """The complete ids of jobs, as `resolve_targets`. Raises UsageError for a group."""
-    found = resolve_targets(url, handles, stops=stops, several=several)
+    found = resolve_targets(url, handles, several=several)
     if found.groups:
         group = found.groups[0]
         raise UsageError(f"{group} is a group; this command takes a job: name one that batchq list {group} prints")

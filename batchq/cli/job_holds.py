@@ -247,16 +247,12 @@ def _columns() -> list[Column[checkpoints.CheckpointResponse]]:
     return [
         text_column("ID", lambda checkpoint: checkpoint.id),
         text_column("NAME", lambda checkpoint: checkpoint.name, elastic=True),
-        Column(title="TYPE", full=_type),
+        Column(title="TYPE", full=lambda each: f"{each.type}{'' if each.complete else ' (incomplete)'}"),
         Column(title="SIZE", full=lambda checkpoint: str(checkpoint.size_bytes), short=_size, right=True),
         text_column("EPOCH", lambda checkpoint: checkpoint.epoch, right=True),
         text_column("STEP", lambda checkpoint: checkpoint.step, right=True),
         time_column("MADE", lambda checkpoint: checkpoint.created_at, present=now()),
     ]
-
-
-def _type(checkpoint: checkpoints.CheckpointResponse) -> str:
-    return f"{checkpoint.type}{'' if checkpoint.complete else ' (incomplete)'}"
 
 
 def _size(checkpoint: checkpoints.CheckpointResponse) -> str:

@@ -132,13 +132,13 @@ def stop_selection(args: Namespace, url: str) -> Filters:
     return selection
 
 
-def selected_ids(args: Namespace, url: str, default: Filters, *, several: Several = Several.REFUSED) -> list[str]:
+def selected_ids(args: Namespace, url: str, default: Filters) -> list[str]:
     """The complete ids of the selected jobs, the newest first; those of handles in their order.
 
     `default`: members of the request for a selection by filters without states. Raises UsageError without any job or
     filter and for more than MAX_IDS jobs, and the errors of `selection_of`.
     """
-    return ids_of_selection(url, selection_of(args, url, several=several), default)
+    return ids_of_selection(url, selection_of(args, url), default)
 
 
 def ids_of_selection(url: str, selection: Filters, default: Filters) -> list[str]:

@@ -187,7 +187,7 @@ _WHY_NOT = {
 
 
 def outcome_message(outcome: JobOutcome) -> str:
-    """The note of an outcome, else why nothing was done; empty for an order that had its usual effect."""
+    """The note of an outcome. Without a note, why nothing was done; empty if the order had its usual effect."""
     return outcome.note or _WHY_NOT.get(outcome.outcome, "").format(id=outcome.job_id, status=outcome.status)
 
 

@@ -227,6 +227,11 @@ class TerminateRequested(_StopRequest, frozen=True, kw_only=True):
     #: Whether the checkpoints from before the order are kept.
     keep_checkpoints: bool = True
 
+    @property
+    def names_part(self) -> bool:
+        """Whether the request names a node, or a container of a task, and not the whole job."""
+        return self.node is not None or self.container is not None
+
 
 class StopForced(TerminateRequested, frozen=True, kw_only=True):
     """A TerminateJob with force: SIGKILL at once, also for a job that is stopping already. It may lose data.
@@ -261,6 +266,8 @@ class ForceFailed(_ReasonedRequest, frozen=True, kw_only=True):
     """An administrator ends a job whose container does not exit."""
 
 
+#: The requests that end a job.
+StopEvent = CancelRequested | TerminateRequested | StopForced
 #: The requests to hold a job, or to end its hold.
 HoldEvent = HoldRequested | ReleaseRequested | PauseRequested | ResumeRequested
 Event = (
@@ -274,9 +281,7 @@ Event = (
     | BlockedTooLong
     | Placed
     | AttemptEvent
-    | CancelRequested
-    | TerminateRequested
-    | StopForced
+    | StopEvent
     | HoldEvent
     | ForceFailed
 )

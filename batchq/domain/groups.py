@@ -16,7 +16,7 @@ from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status
 from batchq.domain.group_terms import GroupTerms
 from batchq.domain.ids import GroupId, JobId
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.arrays import is_parent, unspawned
 from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.status_counts import StatusCounts, counts_after
@@ -217,9 +217,7 @@ def _never_created(job: Job | None) -> int:
 
 def _missing_children(job: Job) -> int:
     """The children of an array that do not exist."""
-    if not is_parent(job):
-        return 0
-    return size(job) - (0 if job.array_state is None else job.array_state.spawned)
+    return unspawned(job) if is_parent(job) else 0
 
 
 def _run_time(job: Job | None) -> timedelta:

@@ -15,8 +15,6 @@ from batchq.errors import Invalid
 FORCE_ALONE = "Force sends SIGKILL at once: it excludes a final checkpoint, a signal and a grace period."
 SIGNALS = frozenset({"ABRT", "ALRM", "HUP", "INT", "KILL", "QUIT", "TERM", "USR1", "USR2", "WINCH"})
 
-StopEvent = on.CancelRequested | on.TerminateRequested | on.StopForced
-
 
 class StopRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request to cancel, terminate or pause jobs. A pause has a reason and no other options."""
@@ -45,7 +43,7 @@ class StopRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def event(
         self, *, node: int | None = None, container: str | None = None, requested_at: datetime | None = None
-    ) -> StopEvent:
+    ) -> on.StopEvent:
         """The event of a CANCEL or TERMINATE for one job.
 
         `node`: of a multi-node job; `container`: of a task; None: the job as a whole. `requested_at` None: now.

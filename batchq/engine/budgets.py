@@ -43,7 +43,7 @@ from batchq.domain.job import Attempt, Job, JobSpec
 from batchq.domain.stop_request import StopRequest
 from batchq.domain.times import MICROSECOND
 from batchq.engine.account_limits import AccountPolicies
-from batchq.engine.bulk_stops import CandidateReader
+from batchq.engine.bulk_stops import CandidateReader, discard_outcomes
 from batchq.engine.mailbox import BudgetReached, BulkStopRequest, CatalogChanged, SetBudget
 from batchq.engine.sightings import Sightings
 from batchq.engine.state import EngineState
@@ -206,7 +206,7 @@ class Budgets:
             record=record,
             selection=message.selection,
             as_of=0,
-            report=_discard,
+            report=discard_outcomes,  # they are in the audit log
             candidates=message.candidates,
             caller=None,
             answer=None,
@@ -271,10 +271,6 @@ def _record(key: BudgetKey, limits: Sequence[BudgetLimit], now: datetime) -> Aud
         operation=OPERATIONS[limits[-1]],
         resource=f"budget/{key.scope.lower()}/{key.name}",
     )
-
-
-def _discard(_: object) -> None:
-    """The outcomes of the order are in the audit log; no client waits for them."""
 
 
 class BudgetMonitor:

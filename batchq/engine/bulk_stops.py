@@ -112,11 +112,11 @@ class BulkStops:
             self._receivers[bulk_stop.number] = message.report
             self.targets_outdated = True
         for progress, outcomes in unit.bulk_stops.pages:
-            report = self._receivers.get(progress.bulk_stop, _discard_outcomes)
+            report = self._receivers.get(progress.bulk_stop, discard_outcomes)
             report(outcomes)
             if progress.complete:
                 del self.in_progress[progress.bulk_stop]
-                self._receivers.pop(progress.bulk_stop, _discard_outcomes)(None)
+                self._receivers.pop(progress.bulk_stop, discard_outcomes)(None)
         if not self.in_progress:
             self.targets = NO_TARGETS
 
@@ -160,8 +160,8 @@ def _audit(unit: UnitOfWork, bulk_stop: BulkStop, job: Job, named: JobId, outcom
         unit.audit.add(record.about_job(named, job.spec.owner, outcome))
 
 
-def _discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:
-    """Discards the outcomes of a bulk stop that began before a restart: its client no longer waits."""
+def discard_outcomes(_: tuple[JobOutcome, ...] | None) -> None:
+    """Receives the outcomes of a bulk stop for which no client waits: of the server, or from before a restart."""
 
 
 def outcome_receiver(

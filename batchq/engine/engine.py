@@ -50,16 +50,8 @@ from batchq.ports.runtime import ContainerRuntime
 FIRST_SURVEY_TIMEOUT = 10.0  # seconds for which a start waits for the first survey before it continues without it
 SHUTDOWN_TIMEOUT = 5.0  # seconds for which a stop waits for calls in progress
 
-JobRequest = (
-    on.CancelRequested
-    | on.TerminateRequested
-    | on.StopForced
-    | on.HoldRequested
-    | on.ReleaseRequested
-    | on.PauseRequested
-    | on.ResumeRequested
-    | on.ForceFailed
-)
+#: The requests of users about one job.
+RequestedEvent = on.StopEvent | on.HoldEvent | on.ForceFailed
 
 
 class Engine:
@@ -208,7 +200,9 @@ class Engine:
             lambda answer: Submit(job_id=job_id, spec=spec, tags=tags, key=key, caller=caller, answer=answer)
         )
 
-    async def deliver(self, job_id: JobId, event: JobRequest, *, caller: Caller, expected: str | None = None) -> None:
+    async def deliver(
+        self, job_id: JobId, event: RequestedEvent, *, caller: Caller, expected: str | None = None
+    ) -> None:
         """Apply a request to a job and wait until it is saved. A request about an unknown job has no effect.
 
         `expected`: the `stop_state` in which the request may be applied; None: in any state.
@@ -219,7 +213,7 @@ class Engine:
         )
 
     async def deliver_all(
-        self, requests: Sequence[tuple[JobId, JobRequest]], *, caller: Caller, expected: str | None = None
+        self, requests: Sequence[tuple[JobId, RequestedEvent]], *, caller: Caller, expected: str | None = None
     ) -> Sequence[BatchqError | None]:
         """Apply the requests in their order, with no other message in between.
 

@@ -20,6 +20,7 @@ from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
+from batchq.engine.bulk_stops import discard_outcomes
 from batchq.engine.group_replacements import is_member, replaced_jobs
 from batchq.engine.mailbox import BulkStopRequest, Message, Submit
 from batchq.engine.unit_of_work import Committed, UnitOfWork
@@ -201,11 +202,7 @@ def _cancellation(group: Group) -> BulkStopRequest:
         request=StopRequest(kind=StopKind.CANCEL, reason=group.cancel_reason),
         selection=JobSelection(groups=frozenset({group.terms.id})),
         as_of=0,
-        report=_discard,
+        report=discard_outcomes,
         caller=None,
         answer=None,
     )
-
-
-def _discard(_: object) -> None:
-    """No client waits for the outcomes."""

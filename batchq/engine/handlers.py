@@ -324,7 +324,7 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
     array, child = array_of_unspawned_child(unit, message.job_id), parent_of(message.job_id)
     if array is None or array.array_state is not None or child is None:
         return
-    if not isinstance(message.event, on.CancelRequested | on.TerminateRequested | on.StopForced):
+    if not isinstance(message.event, on.StopEvent):
         return
     _require_state(message, arrays.unspawned_child(array, message.job_id))
     after = arrays.store_child_order(array, child[1], message.event, unit.now)

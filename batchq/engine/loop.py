@@ -193,8 +193,9 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
-        unit.load(self.arrays.unfinished.values())  # their pending orders are applied to children before other events
-        unit.dependents.add(self._pending_dependents)
+        if has_unfinished_work := self._has_unfinished_work:
+            unit.load(self.arrays.unfinished.values())  # their orders are applied to children before other events
+            unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
         await self._groups.prepare(messages)
@@ -203,14 +204,13 @@ class EngineLoop:
         held = self.state.safe_mode.active
         await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
         await self._propagate(unit)
-        if self._has_unfinished_work:
+        if has_unfinished_work:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await self._propagate(unit)
         if await self._groups.release(unit):
             await self._propagate(unit)
-        machines = self._machines_for_placement(unit)
-        if machines is not None:
+        if (machines := self._machines_for_placement(unit)) is not None:
             await self._place(unit, machines)
             await self._propagate(unit)
         if held:
@@ -233,8 +233,7 @@ class EngineLoop:
         return first_number
 
     async def _propagate(self, unit: UnitOfWork) -> None:
-        if unit.must_propagate:
-            await propagate(unit, self._store, has_dependencies=self.scheduler.queued_jobs.pending_dependencies > 0)
+        await propagate(unit, self._store, has_dependencies=self.scheduler.queued_jobs.pending_dependencies > 0)
 
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -295,11 +294,11 @@ class EngineLoop:
 
     def _skip(self, unit: UnitOfWork) -> Exclusions:
         """The jobs that must not be placed: a stop order is about to reach them, or their budget is used up."""
-        children, exhausted = (
-            self.arrays.children_under_order(unit),
-            self.budgets.exhausted(unit.now, unit.budgets.budgets),
+        return Exclusions(
+            children=self.arrays.children_under_order(unit),
+            bulk_stop_targets=self._bulk_stops.targets,
+            exhausted=self.budgets.exhausted(unit.now, unit.budgets.budgets),
         )
-        return Exclusions(children=children, bulk_stop_targets=self._bulk_stops.targets, exhausted=exhausted)
 
     def _admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
         """The new job with the limits of its group. Raises Invalid if its queue, account or group refuses the job."""

@@ -20,7 +20,6 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, count_children
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
 from batchq.domain.lifecycle.reconcile import newly_started
-from batchq.domain.lifecycle.status import Outcome
 from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import apply_order
@@ -104,7 +103,7 @@ class UnitOfWork:
             if job.id not in self._active:
                 self._current.setdefault(job.id, job)
             if is_damaged(job) and self.get(job.id) is job:
-                self._apply(job, fail_damaged(job, self.now))
+                self.update(job, *fail_damaged(job, self.now))
 
     def get(self, job_id: JobId) -> Job | None:
         """The job as changed by this unit of work so far; None if it is not loaded."""
@@ -137,7 +136,7 @@ class UnitOfWork:
         if job is not None and job.child is not None:
             job = self.apply_parent_order(job_id)
         if job is not None:
-            self._apply(job, step(job, event, self.now))
+            self.update(job, *step(job, event, self.now))
 
     def recount(self, parent_id: JobId) -> Job:
         """Update the array's counts from the status changes of its children, and return the array.
@@ -148,7 +147,7 @@ class UnitOfWork:
         assert parent is not None, f"{parent_id} has children and is not loaded"
         with self.audit.acting_for(None):
             moved = self._children_changed.pop(parent_id)
-            return self._apply(parent, (count_children(parent, moved, self.now), ()))
+            return self.update(parent, count_children(parent, moved, self.now))
 
     def apply_parent_order(self, job_id: JobId) -> Job | None:
         """Apply a pending order of the array to its child, and return the job; None if it is not loaded.
@@ -160,19 +159,14 @@ class UnitOfWork:
         if job is None or parent is None:
             return job
         with self.audit.acting_for(None):  # the present caller did not give the array's order
-            return self._apply(job, apply_order(job, parent, self.now))
+            return self.update(job, *apply_order(job, parent, self.now))
 
-    def _apply(self, job: Job, outcome: Outcome) -> Job:
-        after, effects = outcome
-        self.update(job, after)
+    def update(self, before: Job, after: Job, effects: Iterable[do.Effect] = ()) -> Job:
+        """Replace a job by its changed version, add the effects of the change, and return the changed version."""
         for effect in effects:
             self.effects.append((effect, after))
-        return after
-
-    def update(self, before: Job, after: Job) -> None:
-        """Replace a job by its changed version; does nothing if both are the same object."""
         if after is before:
-            return
+            return after
         known = self._changes.get(after.id)
         self._store(Change(before if known is None else known.before, after))
         if before.attempt is not after.attempt:
@@ -188,6 +182,7 @@ class UnitOfWork:
             self._changed.append(after.id)
         if self.audit.caller is not None:
             self.audit.record_job(after.id, after.spec.owner, after.status)
+        return after
 
     def record(self, entry: HistoryEntry) -> None:
         """Add a history entry that follows from the changes of several jobs."""

@@ -1,7 +1,7 @@
 """Pages of log streams, in four orders, and pages of the events of one stream, read forwards or backwards.
 
 The store has indexes for two orders of streams: by name ascending, and newest first. The other two are the reverse of
-these; a page of them costs a streams through the indexed order from its beginning.
+these: a page of them reads the indexed order from its beginning.
 """
 
 from collections import deque
@@ -68,7 +68,7 @@ async def list_streams(
             streams = _newest_first(store, visibility)
             return await _reversed_page(
                 streams,
-                until=lambda stream: after is not None and _sort_key(stream) <= after.sort_key,
+                until=lambda stream: after is not None and position_after(stream).sort_key <= after.sort_key,
                 limit=limit,
             )
 
@@ -76,10 +76,6 @@ async def list_streams(
 def position_after(stream: LogStream) -> StreamPosition:
     """The position behind a page that ends with this stream."""
     return StreamPosition(name=stream.name, created_at=stream.created_at)
-
-
-def _sort_key(stream: LogStream) -> Age:
-    return stream.created_at, stream.name
 
 
 async def _reversed_page(
@@ -107,7 +103,7 @@ async def _newest_first(store: JobStore, visibility: Visibility | None) -> Async
     while some := await store.newest_streams(limit=STREAMS_PER_READ, before=before, visibility=visibility):
         for stream in some:
             yield stream
-        before = _sort_key(some[-1])
+        before = position_after(some[-1]).sort_key
 
 
 PAGE_BYTES = 1024 * 1024

@@ -7,7 +7,6 @@ from contextlib import suppress
 from msgspec import Struct
 
 from batchq import __version__
-from batchq.api.auth.authentication import HealthReport
 from batchq.api.metrics.gauges import Reading
 from batchq.audit import AuditLog
 from batchq.domain.enums import MachineState, Status
@@ -21,6 +20,7 @@ from batchq.engine.pruner import Pruner
 from batchq.errors import StoreFailed, StoreLost
 from batchq.logs.service import CloudWatchLogs
 from batchq.ports.clock import Clock
+from batchq.ports.responses.server import HealthReport
 from batchq.server.webhook_parts import webhook_readings
 from batchq.services.bulk_stop import BulkStopService
 from batchq.services.catalog import CatalogService

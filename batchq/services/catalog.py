@@ -120,7 +120,8 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         )
         if token is not None and await self._was_applied(before, requested):
             return before
-        after = self._updated(before, requested)
+        total = rules.updated_total(self._remaining(before), requested.operation, requested.quantity)
+        after = replace(before, total=total + self._used_up(before))
         if token is None:
             return await self.put(after, caller=caller)
         await self._store.update_consumable(after, requested, forget_before=now - TOKEN_LIFETIME, caller=caller)
@@ -143,10 +144,6 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         if (known.operation, known.quantity) != (update.operation, update.quantity):
             raise Invalid("The clientToken was used already with a different operation or quantity.")
         return True
-
-    def _updated(self, before: ConsumableResource, update: ConsumableUpdate) -> ConsumableResource:
-        total = rules.updated_total(self._remaining(before), update.operation, update.quantity)
-        return replace(before, total=total + self._used_up(before))
 
 
 class CatalogService:

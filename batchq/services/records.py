@@ -92,7 +92,7 @@ class AuditRecordService:
         self._jobs = jobs
 
     async def records(self, query: AuditQuery, *, job: JobId | None, caller: Caller) -> tuple[StoredAudit, ...]:
-        """The next records that match; `visibility` of the query is that of the caller. Raises Unavailable.
+        """The next records that match, and that the caller may see: `query.visibility` is not used. Raises Unavailable.
 
         `job`: only records about this job.
         """

@@ -1,9 +1,9 @@
 """Buckets of activity in SQL. Each function runs inside one transaction. Decision 0105."""
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from batchq.domain.access.accounts import ROOT, AccountName, UserName
@@ -51,8 +51,6 @@ _LISTS = {
 }
 SQL = {name: sql.format(**_LISTS) for name, sql in load_statements("activity.sql").items()}
 _SECOND = timedelta(seconds=1)
-
-Connection = sqlite3.Connection
 
 
 class _Bucket(NamedTuple):

@@ -1,9 +1,9 @@
 """The audit log in SQL. Each function runs inside one transaction."""
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
+from sqlite3 import Connection
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -21,7 +21,6 @@ _texts = attrgetter(*TEXTS)
 
 _COLUMNS = "number, at, user, account, key, request_id, operation, resource, outcome, owner, owner_account"
 
-Connection = sqlite3.Connection
 T = TypeVar("T")
 Values = list[str | int]
 

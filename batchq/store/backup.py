@@ -18,6 +18,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Any
 
 from msgspec import Struct
@@ -45,8 +46,6 @@ _VALUES: dict[str, Decoder[Any]] = {
     "consumable_resource_updates": rows.CONSUMABLE_UPDATE,
     "job_groups": rows.GROUP,
 }
-
-Connection = sqlite3.Connection
 
 
 class Restored(Struct, frozen=True, kw_only=True):
@@ -245,7 +244,7 @@ def report(connection: Connection) -> Report:
 
 
 @contextmanager
-def read_only_connection(path: Path, access: str = WITH_SERVER) -> Iterator[sqlite3.Connection]:
+def read_only_connection(path: Path, access: str = WITH_SERVER) -> Iterator[Connection]:
     """A read-only connection, which does not even checkpoint the write-ahead log. Raises StoreRefused.
 
     `access`: WITH_SERVER or WITHOUT_SERVER.

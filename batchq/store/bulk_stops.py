@@ -5,8 +5,8 @@ function runs inside one transaction; those named as methods of BulkStopStore ar
 """
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from sqlite3 import Connection
 
 from msgspec.json import Decoder
 from msgspec.structs import replace
@@ -29,7 +29,6 @@ SQL = load_statements("bulk_stops.sql")
 BULK_STOP = Decoder(BulkStop)
 ALL_TARGETS = {"sequence": -1, "node": WHOLE}  # deletes all targets: those from this sequence and node on
 
-Connection = sqlite3.Connection
 #: A condition and its parameters.
 Part = tuple[str, Values]
 #: The node of each row, the FROM clause with the beginning of a WHERE clause, and its parameters.

@@ -3,11 +3,11 @@
 Functions named as methods of CatalogStore are documented there.
 """
 
-import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 from operator import itemgetter
+from sqlite3 import Connection
 
 from msgspec.structs import replace
 
@@ -30,8 +30,6 @@ from batchq.store.quarantine import skip_unreadable
 from batchq.store.statements import load_statements
 
 SQL = load_statements("catalog.sql")
-
-Connection = sqlite3.Connection
 
 
 #: The beginning of the resource in an audit record, by kind.

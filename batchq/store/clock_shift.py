@@ -1,7 +1,7 @@
 """The stored clock anchor, and the shift of stored times after the clock was set. Decision 0035."""
 
-import sqlite3
 from collections.abc import Iterator, Sequence
+from sqlite3 import Connection
 
 from msgspec.structs import replace
 
@@ -22,8 +22,6 @@ _COLUMNS = (
     "shift_consumable_resource_updates",
     "shift_audit_log",
 )
-
-Connection = sqlite3.Connection
 
 
 def clock_anchor(connection: Connection) -> ClockAnchor | None:

@@ -3,10 +3,10 @@
 Amounts are stored as integers, in billionths of the currency.
 """
 
-import sqlite3
 from collections.abc import Sequence
 from datetime import date, timedelta
 from decimal import Decimal
+from sqlite3 import Connection
 
 from msgspec.json import Decoder
 
@@ -36,8 +36,6 @@ _COLUMNS = {
 }
 _SPENDING_COLUMNS = ("account", "owner", "queue", "definition", "currency", "gpu", "compute")
 _VISIBLE = "owner = :user OR account IN (SELECT value FROM json_each(:accounts))"
-
-Connection = sqlite3.Connection
 
 
 def add_spending(connection: Connection, spending: Sequence[Spending]) -> None:

@@ -1,7 +1,7 @@
 """Groups of jobs in SQL. Each function runs inside one transaction. The ports document them."""
 
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from sqlite3 import Connection
 
 from batchq.domain.groups import Group
 from batchq.domain.ids import GroupId
@@ -33,8 +33,6 @@ AND (
 )
 """
 SQL = {name: sql.format(selected=_SELECTED) for name, sql in load_statements("groups.sql").items()}
-
-Connection = sqlite3.Connection
 
 
 def write_groups(connection: Connection, groups: Iterable[Group]) -> None:

@@ -1,9 +1,9 @@
 """The history of all jobs in SQL: one numbered feed. Each function runs inside one transaction."""
 
 import json
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from sqlite3 import Connection
 
 from batchq.domain.ids import GroupId, JobId, QueueName
 from batchq.ports.history import FeedEnds, FeedEntry, FeedFilter, FeedPage, HistoryEntry
@@ -15,8 +15,6 @@ SQL = load_statements("history.sql")
 
 #: The numbers that a restore skips. A server may have used them after the backup was made.
 NUMBERS_SKIPPED = 10**9
-
-Connection = sqlite3.Connection
 
 
 def insert_entries(

@@ -6,8 +6,8 @@ table itself is read, from the newest job down.
 """
 
 import json
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,7 +31,6 @@ MAX_COUNTED = 20_000  # jobs of an owner that are examined to find whether so fe
 
 TOP = SearchPosition(rows.MAX_INTEGER, rows.MAX_INTEGER)
 
-Connection = sqlite3.Connection
 Implied = frozenset[frozenset[str]]
 
 #: The columns of the table that conditions read.

@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from sqlite3 import Connection
 from stat import S_IMODE
 
 from msgspec.structs import replace
@@ -27,8 +28,6 @@ from batchq.store.database import NAME
 from batchq.system import private_file
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
-
-Connection = sqlite3.Connection
 
 
 def examine_data(data: Path) -> StoreFacts:

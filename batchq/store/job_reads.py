@@ -4,11 +4,11 @@ Functions named as methods of JobStore and its bases are documented there.
 """
 
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
+from sqlite3 import Connection
 from typing import Any, TypeVar
 
 from batchq.domain import status_reasons
@@ -33,7 +33,6 @@ MAX_PLACE_ROWS = 50_000  # index rows that one call of `places` reads
 MAX_EXAMINED = 20_000  # failures of all owners that one overview examines
 MAX_FAILURES = 1000  # visible failures of one overview, whose rows are read
 
-Connection = sqlite3.Connection
 T = TypeVar("T")
 
 
@@ -269,7 +268,7 @@ def _share_usage(connection: Connection, found: tuple[str, str, str]) -> tuple[S
 class _Counter:
     """Counts jobs until the rows of the call are used up."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._left = MAX_PLACE_ROWS
 
@@ -282,7 +281,7 @@ class _Counter:
         return int(found[0]), int(found[1])
 
 
-def places(connection: sqlite3.Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
+def places(connection: Connection, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
     """The place of each job. Jobs of one queue are counted in one pass. After MAX_PLACE_ROWS the rest is omitted."""
     counter, found = _Counter(connection), dict[JobId, QueuePosition]()
     in_queues = sorted((job for job in jobs if job.share is None), key=lambda job: (job.queue, job.sequence))

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from sqlite3 import Connection
 from typing import Any
 
 from msgspec.json import Decoder
@@ -31,7 +32,6 @@ MAX_ROWS = 50_000  # rows of an index that are read for one page
 MAX_COUNTED_ROWS = 10_000  # rows of an index that are read for one count
 MIN_CHUNK, MAX_CHUNK, CHUNK_GROWTH = 64, 16_384, 4  # rows of a scan that are read at a time
 
-Connection = sqlite3.Connection
 
 _POSITIONS = Decoder(list[SearchPosition])
 _EXPENSIVE = "The search needs more steps than one request may take: use fewer patterns, or more exact ones."

@@ -1,9 +1,9 @@
 """Writes of a unit of work: the rows of jobs and of everything saved with them. Part of one transaction."""
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from itertools import starmap
 from operator import attrgetter
+from sqlite3 import Connection
 from typing import Any
 
 from batchq.domain.enums import FINISHED
@@ -21,8 +21,6 @@ from batchq.store.statements import Row, execute_each, load_statements
 SQL = load_statements("job_writes.sql")
 
 MAX_SUBMISSIONS_DELETED = 1000  # submissions deleted at a time, to bound the cost of one unit of work
-
-Connection = sqlite3.Connection
 
 
 def commit_changes(connection: Connection, changes: Changes) -> int | None:

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
+from sqlite3 import Connection
 from typing import Any, Literal
 
 from batchq.domain.access.accounts import Visibility
@@ -31,7 +32,6 @@ SQL = load_statements("lists.sql")
 LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
 
 
-Connection = sqlite3.Connection
 Row = tuple[Any, ...]
 #: The parameters of a statement.
 Values = list[str | int]

@@ -7,11 +7,11 @@ The rebuilt row is marked as unreadable; the engine decides what happens to the 
 
 import logging
 import re
-import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import timedelta
 from functools import partial
 from json import JSONDecoder
+from sqlite3 import Connection
 from typing import Any, Protocol, TypeVar
 
 from msgspec import ValidationError, convert
@@ -44,10 +44,9 @@ RECOVERABLE = frozenset({"attempt", "attempts", "stop", "cancelled", "started_at
 _MEMBER_NAME = re.compile(r'\s*[{,]\s*"(\w+)"\s*:\s*')
 _VALUE_END = re.compile(r"\s*[,}]")
 
-Connection = sqlite3.Connection
 Columns = dict[str, Any]
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], T]
+Work = Callable[[Connection], T]
 
 
 class RunsTransaction(Protocol):

@@ -4,9 +4,9 @@ An array is deleted with all its children, the children first, and each job with
 deleted in a transaction, so their ids are inserted into `discarded_logs` by the same transaction.
 """
 
-import sqlite3
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from sqlite3 import Connection
 from typing import NamedTuple
 
 from batchq.domain.ids import JobId, QueueName, stream_name
@@ -25,8 +25,6 @@ _DELETE_ROWS_OF_JOB = (
     "delete_spec",
 )  # for the rows that belong to a job
 _START = Finished(at=-1, sequence=-1)
-
-Connection = sqlite3.Connection
 
 
 class _FinishedJob(NamedTuple):

@@ -1,8 +1,8 @@
 """Webhooks in SQL. Each function runs inside one transaction. The ports document them."""
 
 import logging
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from sqlite3 import Connection
 
 from msgspec.json import Decoder
 
@@ -18,8 +18,6 @@ WEBHOOK = Decoder(Webhook)
 DELIVERY_PROGRESS = Decoder(DeliveryProgress)
 
 log = logging.getLogger(__name__)
-
-Connection = sqlite3.Connection
 
 
 def all_webhooks(connection: Connection) -> Sequence[StoredWebhook]:

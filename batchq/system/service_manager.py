@@ -1,7 +1,6 @@
 """The protocols of service managers such as systemd: sd_listen_fds(3) and sd_notify(3)."""
 
 import os
-from collections.abc import MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from socket import AF_INET, AF_INET6, AF_UNIX, SO_ACCEPTCONN, SOCK_DGRAM, SOCK_STREAM, SOL_SOCKET, socket
@@ -15,9 +14,9 @@ TCP, UNIX = "TCP", "unix sockets"
 PERMITTED = "pass one of TCP, one unix socket with a file, or both"
 
 
-def notify(state: str, variables: MutableMapping[str, str] = os.environ) -> None:
+def notify(state: str) -> None:
     """Send a state, as `READY=1`, to the service manager; without one, do nothing. An error is ignored."""
-    address = variables.get("NOTIFY_SOCKET", "")
+    address = os.environ.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return
     with suppress(OSError), socket(AF_UNIX, SOCK_DGRAM) as manager:
@@ -38,17 +37,17 @@ class InheritedSockets(Struct, frozen=True, kw_only=True):
         return None if self.unix is None else Path(os.fsdecode(self.unix.getsockname()))
 
 
-def inherited_sockets(variables: MutableMapping[str, str] = os.environ) -> InheritedSockets:
+def inherited_sockets() -> InheritedSockets:
     """The sockets of the service manager: one of TCP, one unix socket, or both.
 
     Raises StartImpossible for two of a kind, and for a socket of another kind.
     """
-    if variables.get("LISTEN_PID") != str(os.getpid()):
+    if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return InheritedSockets()
-    number = variables.get("LISTEN_FDS", "")
+    number = os.environ.get("LISTEN_FDS", "")
     # Child processes get no sockets.
     for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"):
-        variables.pop(name, None)
+        os.environ.pop(name, None)
     if number not in {"1", "2"}:
         raise StartImpossible(f"the service manager passes {number or 'no'} sockets: {PERMITTED}")
     passed: dict[str, socket] = {}

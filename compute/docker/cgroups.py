@@ -88,7 +88,7 @@ class MountedHierarchy(NamedTuple):
     point: str
 
 
-def find_layout(container_id: str, pid: int, *, proc: Path = PROC) -> Layout | None:
+def find_layout(container_id: str, pid: int, *, proc: Path) -> Layout | None:
     """The layout, from a process in the container `container_id`. None if no directory of the container is readable."""
     try:
         mounts = _mounts((proc / "self" / "mountinfo").read_text())

@@ -173,12 +173,12 @@ def agent_reason(kind: str, error: Exception) -> str:
 
 
 def create_refused(why: str, *, certain: bool = True) -> StartRefused:
-    """The refusal of a create by batchq itself, with a reason in the format of AWS's agent."""
+    """The error of a container that batchq itself refuses to create, with a reason in the format of AWS's agent."""
     return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], certain=certain)
 
 
 def create_forbidden(why: str) -> StartRefused:
-    """As `create_refused`, for a create that a policy of the server or of the account forbids."""
+    """As `create_refused`, for a container that a policy of the server or of the account forbids."""
     return StartRefused(f"CannotCreateContainerError: {why}"[:MAX_REASON], forbidden=True)
 
 

@@ -15,7 +15,7 @@ from aiohttp import web, web_app
 from botocore.config import Config
 from yarl import URL
 
-from batchq.api.auth.authentication import HealthReport, open_gate
+from batchq.api.auth.authentication import open_gate
 from batchq.api.batch import routes as batch_routes
 from batchq.api.native import accounts, activity, bulk_stop, groups, job_details, job_search, machines, overview
 from batchq.api.native import jobs as native_jobs
@@ -24,6 +24,7 @@ from batchq.api.serving.server import ListeningSite
 from batchq.api.training.modelarts import operations as modelarts
 from batchq.domain import events as on
 from batchq.domain.ids import JobId
+from batchq.ports.responses.server import HealthReport
 from tests.api.fakes import ACCOUNT, Backend
 from tests.support.answers import parsed
 from tests.support.builders import ADMIN, NOON

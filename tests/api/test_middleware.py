@@ -5,8 +5,8 @@ from importlib.metadata import version
 
 import pytest
 
-from batchq.api.auth.authentication import HealthReport
 from batchq.errors import StoreFailed
+from batchq.ports.responses.server import HealthReport
 from batchq.system import turns
 from tests.support.builders import ADMIN
 

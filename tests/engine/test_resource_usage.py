@@ -155,7 +155,7 @@ async def test_usage_survives_other_changes_of_the_catalog():
 
 
 async def test_decayed_shares_are_removed_from_memory(monkeypatch):
-    monkeypatch.setattr(totals, "MAX_SHARES", 3)
+    monkeypatch.setattr(totals, "MIN_PRUNED", 3)
     harness = await used_by_red(fair())
     await asyncio.sleep(86_400)
 

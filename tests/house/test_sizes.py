@@ -8,7 +8,7 @@ from tests.house.rooms import ROOT, name, sources
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
     "api": 50,
-    "api/auth": 600,
+    "api/auth": 550,
     "api/batch": 4_250,
     "api/console": 8_650,
     "api/http": 1_300,
@@ -23,9 +23,9 @@ MAX_PACKAGE_LINES = {
     "batchq/cli": 9_600,
     "batchq/doctor": 900,
     "batchq/domain": 14_100,
-    "batchq/engine": 8_350,
+    "batchq/engine": 8_300,
     "batchq/logs": 1_600,
-    "batchq/ports": 3_150,
+    "batchq/ports": 3_200,
     "batchq/server": 1_450,
     "batchq/services": 4_800,
     "batchq/store": 6_300,

@@ -4,8 +4,8 @@ import pytest
 
 from tests.house.walk import walks
 
-MAX_FILES = 97  # measured 94
-MAX_RETURNS = 1_080  # measured 993
+MAX_FILES = 96  # measured 95
+MAX_RETURNS = 1_040  # measured 919 to 988, as the machine is loaded
 
 
 @pytest.mark.exhaustive

@@ -8,11 +8,12 @@ import jsonschema_rs
 from aiohttp import web
 from msgspec import to_builtins
 
-from batchq.api.auth.authentication import HealthReport, open_gate
+from batchq.api.auth.authentication import open_gate
 from batchq.api.http.dialect_profiles import TARGET
 from batchq.api.operations.openapi import openapi_document
 from batchq.api.operations.operation_table import OperationTable
 from batchq.api.serving import app as api
+from batchq.ports.responses.server import HealthReport
 from tests.house.rooms import ROOT, module, sources
 from tests.support.answers import NDJSON
 from tests.support.builders import ADMIN, NOON

@@ -67,9 +67,9 @@ def training_resource_not_found(resource: str, name: str) -> TrainingRefusal:
 
 
 def state_conflict(view: TrainingJobView, *, required: str, problem: str | None = None) -> TrainingRefusal:
-    """For a job whose status does not permit the operation. `required`: the statuses that do, as text.
+    """The error of an operation that the job's status does not permit. `required`: the statuses that do, as text.
 
-    `problem`: the predicate of the error's text; None: it names the status.
+    `problem`: the predicate of the error's text; None: the text names the job's status.
     """
     status = status_of(view)
     return TrainingRefusal(

@@ -240,7 +240,10 @@ def _returned(body: CreateTrainingJobRequest) -> Mapping[str, object]:
 
 
 def _key(request: web.Request, caller: Caller) -> SubmissionKey | None:
-    """The key does not depend on the body: the handler compares the digests of the requests."""
+    """The idempotency key of a request; None without the header IDEMPOTENCY_KEY. Raises InvalidMember.
+
+    It does not depend on the body: the handler compares the digests of the requests.
+    """
     text = request.headers.get(IDEMPOTENCY_KEY)
     if text is None:
         return None

@@ -256,6 +256,13 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
         policies = (account.allowance for account in self.lineage(name) if account.allowance is not None)
         return next(policies, ContainerPolicy())
 
+    def queues(self, name: AccountName) -> tuple[QueueName, ...] | None:
+        """The queues that users of an account see: its own, else those of the nearest account above it that has some.
+
+        None: all, because none of these accounts has any.
+        """
+        return next((account.queues for account in self.lineage(name) if account.queues is not None), None)
+
     def container_policy_of_owner(self, owner: Owner) -> ContainerPolicy | None:
         """The container policy that applies to an owner's jobs now. None, for a present admin: unrestricted."""
         user = self.users.get(owner.user)
@@ -280,8 +287,5 @@ class Directory(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _queues(self, names: Iterable[AccountName]) -> frozenset[QueueName] | None:
         """The queues that any of these accounts sees; None: all. Coordinators see the queues of their accounts."""
-        lists = [
-            next((account.queues for account in self.lineage(name) if account.queues is not None), None)
-            for name in names
-        ]
+        lists = [self.queues(name) for name in names]
         return None if None in lists else frozenset(queue for queues in lists for queue in queues or ())

@@ -30,15 +30,7 @@ MAX_CHILD_ORDERS = 32
 
 
 #: What an array applies to each of its children.
-Order = (
-    on.CancelRequested
-    | on.TerminateRequested
-    | on.StopForced
-    | on.DependencyFailed
-    | on.HoldRequested
-    | on.ReleaseRequested
-    | on.PauseRequested
-)
+Order = on.StopEvent | on.DependencyFailed | on.HoldRequested | on.ReleaseRequested | on.PauseRequested
 
 
 class Moved(Struct, frozen=True, kw_only=True):
@@ -77,6 +69,11 @@ def size(job: Job) -> int:
     return job.spec.array_size
 
 
+def unspawned(job: Job) -> int:
+    """The number of children of the array that are still to be spawned, or never were."""
+    return size(job) - (0 if job.array_state is None else job.array_state.spawned)
+
+
 def at_work(job: Job) -> bool:
     """Whether children have still to be spawned, or an order has still to be applied to some."""
     if job.array_state is None or job.status is not Status.PENDING:
@@ -107,7 +104,7 @@ def order(job: Job) -> Order | None:
     return holds.order_of(job) if state.passes_hold else None
 
 
-def _passed_on(order: StopOrder) -> on.CancelRequested | on.TerminateRequested | on.StopForced:
+def _passed_on(order: StopOrder) -> on.StopEvent:
     """The order of an array as a request to stop a child, with the author and the time of the array's order."""
     if order.kind is StopKind.CANCEL:
         return on.CancelRequested(reason=order.reason, user=order.user, requested_at=order.ordered_at)
@@ -193,9 +190,7 @@ def _child(job: Job, index: int, created_at: datetime) -> Job:
     )
 
 
-def store_child_order(
-    job: Job, index: int, event: on.CancelRequested | on.TerminateRequested | on.StopForced, now: datetime
-) -> Job:
+def store_child_order(job: Job, index: int, event: on.StopEvent, now: datetime) -> Job:
     """Store an order for the child with this index, which is not spawned yet. The first order for a child stands.
 
     Raises Invalid if the array has MAX_CHILD_ORDERS different orders already.
@@ -309,18 +304,17 @@ def _with_end_noted(job: Job, now: datetime) -> Job:
 
 
 def _finish(job: Job, now: datetime, *, failed: bool) -> Job:
-    """End the array with the reason of its TerminateJob, else of its CancelJob, else by how its children ended.
+    """End the array. `failed`: whether a child failed.
 
-    An array with an order is FAILED even if all its children succeeded.
+    An array with a TerminateJob or a CancelJob is FAILED with the reason of that order, even if all its children
+    succeeded. A TerminateJob takes precedence.
     """
     order = job.stop or job.cancel
     if order is not None:
         return move_to_final(job, Status.FAILED, now, order.reason)
-    return (
-        move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
-        if failed
-        else move_to_final(job, Status.SUCCEEDED, now, None)
-    )
+    if failed:
+        return move_to_final(job, Status.FAILED, now, status_reasons.CHILD_FAILED)
+    return move_to_final(job, Status.SUCCEEDED, now, None)
 
 
 def _cancel(job: Job, event: on.CancelRequested, now: datetime) -> Job:

@@ -99,26 +99,28 @@ def _stop_all(job: Job, now: datetime) -> Job:
 
 
 def order_container_stop(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None = None
+    job: Job, container: AttemptContainer, now: datetime, request: on.TerminateRequested | None = None
 ) -> AttemptContainer:
     """Order a container to stop. A WAITING container ends at once; an ENDED or stopping container does not change.
 
-    `own`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
+    `request`: the TerminateJob that causes the stop, else None. The grace period is the request's, else the container's
     stopTimeout, else the job's.
     """
     if container.state is ENDED or container.stop_ordered:
         return container
-    stops_alone = own is not None and (own.node is not None or own.container is not None)
-    alone = stopping.terminate_order(job, own, now) if own is not None and stops_alone else None
+    alone = stopping.terminate_order(job, request, now) if request is not None and request.names_part else None
     ordered = replace(container, terminated_by=alone)
     if container.state is WAITING:
         return ended_container(ordered, now, None)
     steps = () if alone is not None else container.steps
-    return replace(ordered, stop_ordered=True, steps=steps or _steps(job, container, own))
+    return replace(ordered, stop_ordered=True, steps=steps or _steps(job, container, request))
 
 
 def with_nodes_stopped(job: Job, now: datetime) -> Job:
-    """Order the containers of `nodes_to_stop` to stop. With the main node stopped, no final checkpoint is awaited."""
+    """Order the containers of `nodes_to_stop` to stop.
+
+    If the main node is one of these nodes, no container waits for a final checkpoint any more.
+    """
     nodes = nodes_to_stop(job)
     if not nodes:
         return job
@@ -130,27 +132,27 @@ def with_nodes_stopped(job: Job, now: datetime) -> Job:
 
 
 def _take_over_stop(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested
+    job: Job, container: AttemptContainer, now: datetime, request: on.TerminateRequested
 ) -> AttemptContainer:
     """Stop a container of a pausing job by a TerminateJob, which sets the grace period and the signal of the stop.
 
     Unchanged if the container has ended, or another TerminateJob stops it alone.
     """
     if not container.stop_ordered:
-        order = order_container_stop if own.node is not None or own.container is not None else _order_stop_of_job
-        return order(job, container, now, own)
+        order = order_container_stop if request.names_part else _order_stop_of_job
+        return order(job, container, now, request)
     if container.state is ENDED or container.terminated_by is not None:
         return container
-    if own.node is not None or own.container is not None:
-        container = replace(container, terminated_by=stopping.terminate_order(job, own, now))
-    if not container.steps or not (own.grace is not None or own.signal):
+    if request.names_part:
+        container = replace(container, terminated_by=stopping.terminate_order(job, request, now))
+    if not container.steps or not (request.grace is not None or request.signal):
         return container
-    last = _steps(job, container, own)[-1]
-    return escalation.with_last_step(container, replace(last, signal=own.signal or container.steps[-1].signal), now)
+    last = _steps(job, container, request)[-1]
+    return escalation.with_last_step(container, replace(last, signal=request.signal or container.steps[-1].signal), now)
 
 
 def _order_stop_of_job(
-    job: Job, container: AttemptContainer, now: datetime, own: on.TerminateRequested | None
+    job: Job, container: AttemptContainer, now: datetime, request: on.TerminateRequested | None
 ) -> AttemptContainer:
     """As `order_container_stop`, for a container of a job that is ordered to stop as a whole.
 
@@ -158,23 +160,29 @@ def _order_stop_of_job(
     checkpoint is awaited any more, which is at once if none was requested.
     """
     if container.node == job.spec.nodes.main or container.stop_ordered or container.state not in BEGUN:
-        return order_container_stop(job, container, now, own)
-    return replace(container, steps=_steps(job, container, own))
+        return order_container_stop(job, container, now, request)
+    return replace(container, steps=_steps(job, container, request))
 
 
-def _steps(job: Job, container: AttemptContainer, own: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
+def _steps(job: Job, container: AttemptContainer, request: on.TerminateRequested | None) -> tuple[SignalStep, ...]:
     """The steps that stop a container.
 
     A final checkpoint is requested of the running containers of the main node and, if the stop signal is the request,
     of those of all nodes.
     """
-    graces = (None if own is None else own.grace, task_container_of(job, container).stop_timeout, job.spec.stop_grace)
+    graces = (
+        None if request is None else request.grace,
+        task_container_of(job, container).stop_timeout,
+        job.spec.stop_grace,
+    )
     rules = job.spec.checkpoints
-    requested = job.stop is not None and job.stop.final_checkpoint_requested and (own is None or own.node is None)
+    requested = (
+        job.stop is not None and job.stop.final_checkpoint_requested and (request is None or request.node is None)
+    )
     on_main = container.node == job.spec.nodes.main or (rules is not None and rules.signal is None)
     return escalation.stop_steps(
         rules,
-        signal=None if own is None else own.signal,
+        signal=None if request is None else request.signal,
         grace=next(duration for duration in graces if duration is not None),
         checkpoint=requested and on_main and container.state is RUNNING,
     )

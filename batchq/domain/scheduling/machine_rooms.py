@@ -33,9 +33,9 @@ WHOLE = 1_000_000  # the lack of a machine without anything that a node requests
 _CLOSED = -(2**60)  # the free amounts of a machine that takes no jobs, whatever ends there
 
 
-def room_of(resources: Resources, *, nodes: int = 1) -> Room:
-    """The room that so many equal nodes need."""
-    return resources.millicpus * nodes, resources.memory_mib * nodes, resources.gpus * nodes, nodes
+def room_of(resources: Resources) -> Room:
+    """The room that one node needs."""
+    return resources.millicpus, resources.memory_mib, resources.gpus, 1
 
 
 def plus(first: Room, second: Room) -> Room:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from batchq.domain.access.accounts import ROOT, Account, AccountLimits, AccountName, Directory
 from batchq.domain.enums import FINISHED, QUEUED
 from batchq.domain.job import Job
-from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.arrays import is_parent, unspawned
 
 NO_LIMITS = AccountLimits()
 
@@ -83,9 +83,7 @@ def queued_jobs(job: Job) -> int:
     """How many queued jobs the job counts as: an array counts as the children that it has not spawned yet."""
     if not is_parent(job):
         return int(job.status in QUEUED)
-    if job.status in FINISHED:
-        return 0
-    return size(job) - (0 if job.array_state is None else job.array_state.spawned)
+    return 0 if job.status in FINISHED else unspawned(job)
 
 
 def created_jobs(array_size: int | None) -> int:

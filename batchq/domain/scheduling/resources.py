@@ -199,9 +199,9 @@ class Usage:
         self.update(jobs)
 
     def update(self, jobs: Iterable[Job]) -> None:
-        """Replace these jobs. A job that is not active holds nothing."""
+        """Replace these jobs. A job that is not active, and was not as last saved, holds nothing."""
         for job in jobs:
-            if not self._concerns(job):
+            if job.status not in ACTIVE and job.id not in self._jobs:
                 continue
             self.timed.pop(job.id, None)
             taken = self._held.move(self._jobs.pop(job.id, None), job)
@@ -218,7 +218,7 @@ class Usage:
         changed: dict[JobId, Job] = {}
         rooms: list[Mapping[MachineName, Room]] = []
         for job in jobs:
-            if self._concerns(job):
+            if job.status in ACTIVE or job.id in self._jobs:
                 changed[job.id] = job
                 if taken := held.move(self._jobs.get(job.id), job):
                     rooms.append(taken)
@@ -244,10 +244,6 @@ class Usage:
                 del self.rooms[machine]
         if self._free is not None:
             _take(self._free, taken)
-
-    def _concerns(self, job: Job) -> bool:
-        """Whether the job holds resources, or did as last saved."""
-        return job.status in ACTIVE or job.id in self._jobs
 
 
 def _holds_as(before: Job, after: Job) -> bool:

@@ -17,7 +17,7 @@ from batchq.domain.ids import ConsumableName, JobId, MachineName, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
-from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, ShareUse, active_shares, can_open_share
+from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, active_shares, can_open_share
 from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
@@ -183,7 +183,7 @@ class Scheduler:
             self._saved = replace(self._saved, unschedulable_after=-1)
         if self._saved.unschedulable_after is None:
             return True
-        _, used_up = self._share_usage_after(unit, unit.job_changes)
+        _, used_up = self.share_usage.after(unit)
         room = FreeCapacity(cluster=self._cluster(machines, used_up), usage=Usage().after(()), now=unit.now)
         after = await recheck_unschedulable(
             unit, self._store, self._catalog, capacity=room, after=self._saved.unschedulable_after
@@ -200,13 +200,12 @@ class Scheduler:
 
         `capacity_freed`: whether more resources may be free than at the last call.
         """
-        changes = unit.job_changes
         open_queues = [name for name, queue in self._catalog.queues.items() if not queue.drained]
-        if self._pass_memo.nothing_queued(open_queues, changes):
+        if self._pass_memo.nothing_queued(open_queues, unit.job_changes):
             result, promises, plans = NOTHING_QUEUED, NO_PROMISES, NO_PLANS
         else:
-            uses, used_up = self._share_usage_after(unit, changes)
-            held = self._resource_usage.after([change.after for change in changes])
+            uses, used_up = self.share_usage.after(unit)
+            held = self._resource_usage.after([change.after for change in unit.job_changes])
             site = self._cluster(machines, used_up)
             new = partial(new_pass, unit, self.queue_cache, self._catalog, usage=uses, skip=skip)
             if not self._promises_read:
@@ -324,12 +323,6 @@ class Scheduler:
             shares=tuple(sorted(shares, key=lambda share: (-share[1], share[0])))[:SNAPSHOT_SHARES],
             active_shares=active_shares(uses, queue),
         )
-
-    def _share_usage_after(
-        self, unit: UnitOfWork, changes: Collection[Change]
-    ) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """The usage of shares and of consumable resources as the unit of work leaves it so far."""
-        return self.share_usage.with_changes(self.share_usage.usage_changes(changes, unit.now))
 
     def _cluster(self, machines: Sequence[Machine], used_up: Mapping[ConsumableName, int]) -> Cluster:
         """A copy of the present catalog: it may change while the store is read."""

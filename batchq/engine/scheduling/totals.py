@@ -6,7 +6,7 @@ had its position.
 
 from bisect import bisect_left, bisect_right
 from collections import ChainMap, Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ from batchq.ports.jobs import Changes, JobStore
 
 STARTS_PERIOD = timedelta(hours=1)
 STARTS_INTERVAL = timedelta(minutes=5)
-MAX_SHARES = 1000  # shares in memory before expired shares are removed
+MIN_PRUNED = 1000  # shares in memory up to which expired shares are not removed
 NEGLIGIBLE = 1.0  # thousandths of a vCPU-second: less usage counts as zero
 MAX_STEPS = 128  # steps of a queue; snapshots show fewer positions
 
@@ -39,15 +39,13 @@ class RecentStarts:
         self._intervals: deque[tuple[datetime, Counter[QueueName]]] = deque()
 
     def on_committed(self, committed: Committed) -> None:
+        now = committed.unit.now
         for changed in committed.transitions:
             if changed.job.status is Status.STARTING:
-                self._count(changed.job.spec.queue, committed.unit.now)
-
-    def _count(self, queue: QueueName, now: datetime) -> None:
-        if not self._intervals or not timedelta() <= now - self._intervals[-1][0] < STARTS_INTERVAL:
-            self._intervals.append((now, Counter()))
-            self._forget(now)
-        self._intervals[-1][1][queue] += 1
+                if not self._intervals or not timedelta() <= now - self._intervals[-1][0] < STARTS_INTERVAL:
+                    self._intervals.append((now, Counter()))
+                    self._forget(now)
+                self._intervals[-1][1][changed.job.spec.queue] += 1
 
     def period(self, now: datetime) -> timedelta:
         """The time that `counts` covers: an hour, or less after a start of the server."""
@@ -83,7 +81,7 @@ class ShareUsageTotals:
         #: Units taken from each consumable resource, as last saved.
         self.used_up: dict[ConsumableName, int] = {}
         #: The number of shares in memory that triggers the next removal.
-        self._max_shares = MAX_SHARES
+        self._max_shares = MIN_PRUNED
         self._staged = NOTHING_CHANGED
 
     async def load(self, store: JobStore, now: datetime) -> None:
@@ -99,19 +97,11 @@ class ShareUsageTotals:
         Users may name any number of shares. The store has a row for each; memory has only those that affect scheduling.
         """
         self.shares = {key: use for key, use in self.shares.items() if self._is_relevant(key, use, now)}
-        self._max_shares = max(MAX_SHARES, 2 * len(self.shares))
+        self._max_shares = max(MIN_PRUNED, 2 * len(self.shares))
 
-    def usage_changes(self, changes: Iterable[Change], now: datetime) -> UsageChanges:
-        """What these changes, all those of the unit of work so far, change in the totals."""
-        relevant = [
-            change for change in changes if change.after.spec.share_identifier is not None or change.after.spec.needs
-        ]
-        if not relevant:
-            return NOTHING_CHANGED
-        return UsageChanges(shares=self._shares(relevant, now), used_up=self._used_up(relevant))
-
-    def with_changes(self, changes: UsageChanges) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
-        """The totals as the unit of work leaves them."""
+    def after(self, unit: UnitOfWork) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
+        """The totals as the unit of work leaves them so far."""
+        changes = self._changes_of(unit)
         if changes is NOTHING_CHANGED:
             return self.shares, self.used_up
         return ChainMap({**changes.shares}, self.shares), ChainMap({**changes.used_up}, self.used_up)
@@ -121,7 +111,7 @@ class ShareUsageTotals:
 
         Exactly these are applied by `on_committed`, even if the catalog changes meanwhile.
         """
-        self._staged = staged = self.usage_changes(unit.job_changes, unit.now)
+        self._staged = staged = self._changes_of(unit)
         if staged is NOTHING_CHANGED:
             return changes
         return replace(changes, shares=tuple(staged.shares.items()), used_up=tuple(staged.used_up.items()))
@@ -133,6 +123,17 @@ class ShareUsageTotals:
         self.used_up |= self._staged.used_up
         if len(self.shares) > self._max_shares:
             self.prune(committed.unit.now)
+
+    def _changes_of(self, unit: UnitOfWork) -> UsageChanges:
+        """What the unit of work changes in the totals, so far."""
+        relevant = [
+            change
+            for change in unit.job_changes
+            if change.after.spec.share_identifier is not None or change.after.spec.needs
+        ]
+        if not relevant:
+            return NOTHING_CHANGED
+        return UsageChanges(shares=self._shares(relevant, unit.now), used_up=self._used_up(relevant))
 
     def _is_relevant(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
         queue = self._catalog.queues.get(key.queue)

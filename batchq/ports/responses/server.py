@@ -1,6 +1,9 @@
-"""The overview of a server, drained queues, and logins to the web console."""
+"""The overview and the health of a server, drained queues, and logins to the web console."""
+
+from typing import Self
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from batchq.domain.enums import Role, ServerState, State, Status
 from batchq.ports.responses.jobs import ExplanationResponse, JobRow
@@ -118,3 +121,56 @@ class CreateConsoleLoginResponse(Struct, frozen=True, kw_only=True):
     url: str
     #: The path and the query of `url`.
     path: str
+
+
+#: The parts of a report that are described by a text.
+_DESCRIBED = ("store", "engine", "data", "disk", "reserve", "logs", "event_loop")
+
+
+def _state(text: str) -> str:
+    return text if text == "ok" else "failing"
+
+
+class HealthReport(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """The health of the server. Each part is `ok` or a description of the failure.
+
+    Without a signature a server with keys sends `status` only. Callers who do not see all jobs get `failing` instead of
+    a description.
+    """
+
+    #: `ok`, `degraded` (requests are answered, and work that fails at present is retried) or `failing` (a background
+    #: loop fails however often it is restarted, so an operator must act).
+    status: str
+    #: The database.
+    store: str | None = None
+    #: The container engine.
+    engine: str | None = None
+    #: Why safe mode starts no job, if the data was restored.
+    data: str | None = None
+    disk: str | None = None
+    #: The reserve that lets ends of jobs be saved on a full disk.
+    reserve: str | None = None
+    #: The capture of logs.
+    logs: str | None = None
+    #: The background loops, by name: `ok`, or how often each was restarted.
+    loops: dict[str, str] | None = None
+    #: The names of the loops that fail each time they are restarted.
+    failing_loops: tuple[str, ...] | None = None
+    #: Whether the event loop was blocked.
+    event_loop: str | None = None
+    #: Rows, or parts of rows, in quarantine.
+    put_aside: int | None = None
+    #: The id of the database.
+    instance: str | None = None
+    #: `docker`, `kubernetes` or `simulated`.
+    runtime: str | None = None
+    version: str | None = None
+    #: The time of the server, ISO 8601.
+    now: str | None = None
+
+    def without_errors(self) -> Self:
+        """The report without descriptions of failures, which may name what other users run, or files of the machine."""
+        parts = {name: getattr(self, name) for name in _DESCRIBED}
+        hidden = {name: _state(text) for name, text in parts.items() if text is not None}
+        loops = None if self.loops is None else {loop: _state(text) for loop, text in self.loops.items()}
+        return replace(self, loops=loops, **hidden)
