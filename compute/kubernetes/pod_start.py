@@ -57,6 +57,7 @@ from batchq.ports.clock import Clock
 from batchq.ports.runtime import ContainerState, Created, LaunchSpec
 
 START_WAIT = 5.0  # seconds that a start waits for its container to run
+REMOVAL_WAIT = 1.0  # seconds that removals wait at most for starts that are being requested
 WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
 #: How long after it accepted a pod a kubelet has to mount its volumes, and to repeat what containerd failed to do.
@@ -102,12 +103,28 @@ class PodStarts:
         self._created: dict[Tag, tuple[Pod, LaunchSpec]] = {}
         #: The pods whose final refusal was raised, by tag.
         self._refused: dict[Tag, str] = {}
+        #: The containers whose starts are being requested: from `create` until the binding was answered.
+        self._requesting: set[Tag] = set()
+        #: Set while no start is being requested.
+        self._settled = asyncio.Event()
+        self._settled.set()
         #: By the name of the pod: held while the start of one of its containers is requested.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, launch: LaunchSpec) -> Created:
         check_available(launch, self._policy)
         check_permitted(launch, self._policy)
+        self._requesting.add(launch.tag)
+        self._settled.clear()
+        created = None
+        try:
+            created = await self._create(launch)
+        finally:
+            if created is None or created.state is not ContainerState.CREATED:
+                self._settle(launch.tag)
+        return created
+
+    async def _create(self, launch: LaunchSpec) -> Created:
         pod = await (self._post(launch) if launch.container_id is None else self._existing(launch, launch.container_id))
         if mark_of(pod, name_in_pod(launch.tag)) == ContainerMark.HELD:
             pod = await self._claim(pod, launch.tag)
@@ -129,16 +146,29 @@ class PodStarts:
             with self._watch.changes(tag) as changed:
                 if launch is not None:
                     await self._request(tag, pod, launch)
+                self._settle(tag)
                 await self._wait_for_run(tag, uid_of(pod), changed)
         except (ImageUnavailable, StartRefused):
             self._refused[tag] = uid_of(pod)
             raise
+        finally:
+            self._settle(tag)
         self.forget(tag)
 
     def forget(self, tag: Tag) -> None:
         """The container of the tag has run, or was removed."""
         self._created.pop(tag, None)
         self._refused.pop(tag, None)
+        self._settle(tag)
+
+    async def requested(self) -> None:
+        """Wait until each start that begins is requested, at most REMOVAL_WAIT."""
+        await _wait_at_most(REMOVAL_WAIT, self._settled)
+
+    def _settle(self, tag: Tag) -> None:
+        self._requesting.discard(tag)
+        if not self._requesting:
+            self._settled.set()
 
     async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
         """Create the Secret and the Service that the pod needs, and that are removed with it."""
