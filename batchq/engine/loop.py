@@ -340,7 +340,7 @@ class EngineLoop:
             self._mailbox.post(ContinueWork())
         self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
-        for effect, subject in sorted(unit.effects, key=_is_clean_up):
+        for effect, subject in unit.ordered_effects:
             self._execute(effect, subject)
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
@@ -390,11 +390,6 @@ class EngineLoop:
         await self._clock.sleep(RETRY_DELAY)
         for message in messages:
             self._mailbox.post(message)
-
-
-def _is_clean_up(effect: tuple[do.Effect, Job | None]) -> bool:
-    """Clean-ups are carried out last: the next jobs start in the room of ended ones before these are removed."""
-    return isinstance(effect[0], do.CleanUpContainer)
 
 
 def _with_history(what: object, unit: UnitOfWork, message: Message) -> str:

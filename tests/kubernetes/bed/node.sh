@@ -85,7 +85,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   conf_dir = "$own/cni"
 C
 fi
-# The limits of requests are the defaults of 1.27 and later. With those before (5 and 10) a kubelet reports ends 2 s late.
+# The limits of requests are the defaults since 1.27. With those before (5 and 10) ends are reported 1.5 s later.
 cat >"$own/kubelet.yaml" <<C
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
