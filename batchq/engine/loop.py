@@ -339,7 +339,7 @@ class EngineLoop:
             self._mailbox.post(ContinueWork())
         self._observer.jobs_changed(committed.changes, committed.transitions, unit.now)
         log_transitions(committed.transitions)
-        for effect, subject in unit.effects:
+        for effect, subject in unit.ordered_effects:
             self._execute(effect, subject)
 
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:

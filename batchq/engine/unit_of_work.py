@@ -192,6 +192,11 @@ class UnitOfWork:
         """Add an effect. `job`: None for a container of an unknown job."""
         self.effects.append((effect, job))
 
+    @property
+    def ordered_effects(self) -> Sequence[tuple[do.Effect, Job | None]]:
+        """The effects, clean-ups last: the next jobs start in the room of ended ones before these are removed."""
+        return sorted(self.effects, key=lambda requested: isinstance(requested[0], do.CleanUpContainer))
+
     def keep_effects(self, is_kept: Callable[[do.Effect], bool]) -> None:
         """Drop the other effects."""
         self.effects = [(effect, job) for effect, job in self.effects if is_kept(effect)]

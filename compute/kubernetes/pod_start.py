@@ -20,12 +20,7 @@ from batchq.compute.kubernetes.nodes import ClusterNodes
 from batchq.compute.kubernetes.pod_names import ContainerMark, mark_of, name_in_pod, pod_name, replaced_uids
 from batchq.compute.kubernetes.pod_policy import MAX_REASON, PodPolicy, check_available, check_permitted
 from batchq.compute.kubernetes.pod_spec import build_pod, build_secret, build_service, needs_secret, secrets_of
-from batchq.compute.kubernetes.pod_state import (
-    REMOVE,
-    WITHDRAW,
-    PodState,
-    withdrawn_for,
-)
+from batchq.compute.kubernetes.pod_state import REMOVE, WITHDRAW, PodState, withdrawn_for
 from batchq.compute.kubernetes.pods import (
     Pod,
     Pods,
@@ -36,8 +31,8 @@ from batchq.compute.kubernetes.pods import (
     is_shared,
     uid_of,
 )
-from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
-from batchq.compute.kubernetes.start_refusals import mount_refusal
+from batchq.compute.kubernetes.start_refusals import create_refusal, mount_refusal
+from batchq.compute.kubernetes.start_requests import StartRequests, wait_at_most
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
 from batchq.domain.ids import MachineName, Tag
@@ -60,9 +55,6 @@ WITHDRAWAL_WAIT = 15.0  # seconds that a withdrawal waits for the end of its pod
 WATCH_PAUSE = 0.2  # seconds before the watch is started again, if it ended during a start
 #: How long a kubelet has, since its container was first seen to wait, to mount volumes and to repeat a failed creation.
 REPEAT_WAIT = timedelta(seconds=60)
-REFUSED_STATUSES = frozenset(
-    {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
-)
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +97,23 @@ class PodStarts:
         self._bound: dict[Tag, str] = {}
         #: When a container was first seen to wait on its node, by tag and the uid of the pod.
         self._waits_since: dict[Tag, dict[str, datetime]] = {}
+        self.requests = StartRequests()
         #: By the name of the pod: held while the start of one of its containers is requested.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, launch: LaunchSpec) -> Created:
         check_available(launch, self._policy)
         check_permitted(launch, self._policy)
+        self.requests.begin(launch.tag)
+        created = None
+        try:
+            created = await self._create(launch)
+        finally:
+            if created is None or created.state is not ContainerState.CREATED:
+                self.requests.end(launch.tag)
+        return created
+
+    async def _create(self, launch: LaunchSpec) -> Created:
         pod = await (self._post(launch) if launch.container_id is None else self._existing(launch, launch.container_id))
         if mark_of(pod, name_in_pod(launch.tag)) == ContainerMark.HELD:
             pod = await self._claim(pod, launch.tag)
@@ -132,10 +135,13 @@ class PodStarts:
             with self._watch.changes(tag) as changed:
                 if launch is not None:
                     await self._request(tag, pod, launch)
+                self.requests.end(tag)
                 await self._wait_for_run(tag, uid_of(pod), changed)
         except (ImageUnavailable, StartRefused):
             self._refused[tag] = uid_of(pod)
             raise
+        finally:
+            self.requests.end(tag)
         self.forget(tag)
 
     def forget(self, tag: Tag) -> None:
@@ -144,6 +150,7 @@ class PodStarts:
         self._refused.pop(tag, None)
         self._bound.pop(tag, None)
         self._waits_since.pop(tag, None)
+        self.requests.end(tag)
 
     async def _create_owned(self, launch: LaunchSpec, uid: str) -> None:
         """Create the Secret and the Service that the pod needs, and that are removed with it."""
@@ -284,7 +291,7 @@ class PodStarts:
             seen = self._watch.current(tag, uid)
             if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen, is_read=False):
                 return
-            await _wait_at_most(left, changed)
+            await wait_at_most(left, changed)
         pod = await self._read(tag, uid)
         if await self._is_decided(tag, pod, is_read=True):
             return
@@ -365,7 +372,7 @@ class PodStarts:
                     return True
                 if state.is_spent:
                     raise self._final_refusal(tag, found, state) if state.refusal or not refusal else refusal
-                await _wait_at_most(1.0, changed)
+                await wait_at_most(1.0, changed)
         raise StartUnderWay(f"the node has not confirmed yet that the container does not start: {refusal}")
 
 
@@ -377,24 +384,3 @@ def _is_requested(pod: Pod, tag: Tag) -> bool:
 def _id_of(pod: Pod, tag: Tag) -> str:
     """The id of a container: the uid of its pod, and its name if the attempt has several containers."""
     return f"{uid_of(pod)}/{name_in_pod(tag)}" if tag.container_key else uid_of(pod)
-
-
-def create_refusal(reply: ApiReply) -> ContainerRuntimeError:
-    """The meaning of an error reply to the creation of a pod.
-
-    A quota or a policy of the namespace (403) may allow the pod later.
-    """
-    text = f"CannotCreateContainerError: {reply.message}"[:MAX_REASON]
-    if reply.status == HTTPStatus.FORBIDDEN:
-        return StartRefused(text, certain=False)
-    if reply.status in REFUSED_STATUSES or TOO_LARGE in reply.message:
-        return StartRefused(text)
-    return RuntimeUnknown(f"create: {reply.message}")
-
-
-async def _wait_at_most(seconds: float, event: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

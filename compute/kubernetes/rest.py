@@ -1,7 +1,6 @@
 """Requests to the API server, and the meaning of its replies.
 
-aiohttp sends the requests: it verifies TLS, has the WebSocket that signals need, and is used by the API as well.
-Decision 0080.
+`HttpConnections` send the requests. aiohttp has the streams, and the WebSocket that signals need. Decisions 0080, 0121.
 
 A reply of 404, 409, 413 or 422 is an answer: the request had no effect. A reply of 5xx or 429, a timeout and a broken
 connection leave the outcome unknown. A connection that could not be made has no effect.
@@ -23,26 +22,24 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from batchq.compute.kubernetes.connection import ClusterAccess
+from batchq.compute.kubernetes.http_connections import CONNECT_TIMEOUT, KEEPALIVE, HttpConnections, Query
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 
 MERGE_PATCH, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
-CONNECT_TIMEOUT = 5.0  # seconds
-TIMEOUT = 30.0  # seconds of a whole request
+TIMEOUT = 30.0  # seconds of a command in a container
 STREAM_TIMEOUT = 90.0  # seconds between two bytes of a stream; a watch has a bookmark each minute
 MAX_CONNECTIONS = 100  # streams and commands included, followed logs apart
 MAX_REQUESTS = 16  # at the same time: more would open more TLS connections, each for a few requests
 FOLLOWED_BYTES = 2**18  # of a followed log that wait in memory; twice as many stop the connection
-KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server closes it after 90
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 REDIRECTION = 300  # the first status of a redirection
 MAX_ERROR_TEXT = 500  # characters
 PAGE = 500  # objects of a list in one reply: their JSON is decoded in some milliseconds
 
-Query = Mapping[str, str] | Sequence[tuple[str, str]]
 Decoded = TypeVar("Decoded")
 
 
@@ -106,6 +103,7 @@ class RestClient:
     def __init__(self, cluster: ClusterAccess, clock: Clock) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._connections = HttpConnections(cluster)
         self._session: aiohttp.ClientSession | None = None
         #: The connections of followed logs, one for each running pod.
         self._followers: aiohttp.ClientSession | None = None
@@ -126,8 +124,7 @@ class RestClient:
     ) -> ApiReply:
         """Send a request; the reply may report an error. Raises RuntimeUnknown and RuntimeUnreachable."""
         data = None if body is None else msgspec.json.encode(body)
-        status, date, text = await self._exchange(method, path, query, data, content_type)
-        return _reply(f"{method} {path}", status, date, text)
+        return _checked(f"{method} {path}", await self._exchange(method, path, query, data, content_type))
 
     async def get(self, path: str, query: Query = ()) -> ApiReply:
         """Send a GET request. Every error but 404 is raised as RuntimeUnknown."""
@@ -140,10 +137,10 @@ class RestClient:
         """A list of objects as they are at one moment, PAGE of them in a page. Raises RuntimeUnknown; ReadForbidden."""
         selected: dict[str, str] | None = {**query, "limit": str(PAGE)}
         while selected is not None:
-            status, date, text = await self._exchange("GET", path, selected)
-            if status != HTTPStatus.OK:
-                raise _read_failure(path, _reply(f"GET {path}", status, date, text))
-            page = decode(text, ListPage)
+            reply = await self._exchange("GET", path, selected)
+            if reply.status != HTTPStatus.OK:
+                raise _read_failure(path, _checked(f"GET {path}", reply))
+            page = decode(reply.content, ListPage)
             yield page
             following = page.metadata.following
             selected = {**selected, "continue": following} if following else None
@@ -187,6 +184,7 @@ class RestClient:
             yield socket
 
     async def close(self) -> None:
+        self._connections.close()
         sessions = [session for session in (self._session, self._followers) if session is not None]
         self._session = self._followers = None
         for session in sessions:
@@ -229,29 +227,19 @@ class RestClient:
 
     async def _exchange(
         self, method: str, path: str, query: Query, data: bytes | None = None, content_type: str = ""
-    ) -> tuple[int, str | None, bytes]:
-        """Send a request, and return the status, the header `Date` and the content of the reply."""
+    ) -> ApiReply:
+        """Send a request. Raises RuntimeUnknown and RuntimeUnreachable."""
         # A command in a container answers 406 to this Accept header, so streams and commands do not send it.
         headers = self._headers() | {"Accept": "application/json"}
         headers |= {} if data is None else {"Content-Type": content_type}
         async with self._requests:
-            with translate_client_errors(f"{method} {path}"):
-                async with self._open_session().request(
-                    method,
-                    self._url(path),
-                    params=query,
-                    data=data,
-                    headers=headers,
-                    allow_redirects=False,
-                    **self._tls(),
-                ) as response:
-                    self._last_date = response.headers.get("Date"), self._clock.now()
-                    return response.status, response.headers.get("Date"), await response.read()
+            reply = await self._connections.request(method, path, query, headers=headers, data=data)
+        self._last_date = reply.date, self._clock.now()
+        return ApiReply(status=reply.status, content=reply.content, date=reply.date)
 
 
-def _reply(call: str, status: int, date: str | None, text: bytes) -> ApiReply:
+def _checked(call: str, reply: ApiReply) -> ApiReply:
     """Raises RuntimeUnknown if the outcome is unknown, and RuntimeUnreachable if the credentials are not accepted."""
-    reply = ApiReply(status=status, content=text, date=date)
     if is_unanswered(reply):
         raise RuntimeUnknown(f"{call}: {reply.message}")
     if reply.status == HTTPStatus.UNAUTHORIZED:

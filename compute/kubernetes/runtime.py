@@ -131,6 +131,7 @@ class KubernetesRuntime:
         await self._stops.forget(tag)
 
     async def remove_silent(self, tag: Tag) -> AsyncGenerator[LogLine, None] | None:
+        await self._starts.requests.wait_for_end()  # a node that has become free waits for them
         lines = self.logs(tag, after=0)
         try:
             first = await anext(lines)

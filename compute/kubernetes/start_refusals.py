@@ -1,15 +1,21 @@
-"""Why the container of a pod does not start, by the messages of its kubelet. Pure.
+"""Why the container of a pod does not start, by the messages of its kubelet and of the API server. Pure.
 
 A message is about the job, which then fails, or about a failure of the node, after which the start is repeated.
 """
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from batchq.compute.kubernetes.pod_policy import MAX_REASON
-from batchq.errors import ContainerRuntimeError, ImageUnavailable, StartHadNoEffect, StartRefused
+from batchq.compute.kubernetes.rest import TOO_LARGE, ApiReply
+from batchq.errors import ContainerRuntimeError, ImageUnavailable, RuntimeUnknown, StartHadNoEffect, StartRefused
 
+#: The API server refused the pod for what the pod has: it would refuse the pod again.
+REFUSED_STATUSES = frozenset(
+    {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}
+)
 #: The kubelet refused the pod before it began: another node may take it.
 ADMISSION_REASONS = frozenset({"OutOfcpu", "OutOfmemory", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError"})
 FORBIDDEN_REASONS = frozenset({"SysctlForbidden"})
@@ -25,6 +31,19 @@ _LEFT_BEHIND = ("failed to reserve container name ", "failed to create container
 #: What precedes values of a job: a job could write the text of a failure there.
 _OF_JOB = ('exec: "', 'mounting "', "chdir to cwd")
 NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a program that cannot be started
+
+
+def create_refusal(reply: ApiReply) -> ContainerRuntimeError:
+    """The meaning of an error reply to the creation of a pod.
+
+    A quota or a policy of the namespace (403) may allow the pod later.
+    """
+    text = f"CannotCreateContainerError: {reply.message}"[:MAX_REASON]
+    if reply.status == HTTPStatus.FORBIDDEN:
+        return StartRefused(text, certain=False)
+    if reply.status in REFUSED_STATUSES or TOO_LARGE in reply.message:
+        return StartRefused(text)
+    return RuntimeUnknown(f"create: {reply.message}")
 
 
 def mount_refusal(events: Mapping[str, Any]) -> StartRefused | None:

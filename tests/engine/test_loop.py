@@ -41,6 +41,15 @@ async def test_effects_are_carried_out_after_the_commit():
     assert statuses == [(do.StartContainer(tag=stored_job.tag), Status.STARTING)]
 
 
+async def test_the_next_container_starts_before_the_ended_one_is_cleaned_up():
+    ended, waiting = running(), replace(runnable(), id=TWO, sequence=2)
+    harness = await harness_with(ended, waiting)
+
+    await harness.process(SURVEYED, event_message(ended, exited(0)))
+
+    assert [type(effect) for effect in harness.effects] == [do.StartContainer, do.CleanUpContainer]
+
+
 async def test_a_unit_of_work_that_is_not_saved_changes_nothing():
     job = running()
     harness = await harness_with(job)

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes import pod_start
+from batchq.compute.kubernetes import pod_start, start_requests
 from batchq.compute.secrets import Secrets
 from batchq.domain.access.accounts import ContainerPolicy
 from batchq.domain.container import Resources, Secret
@@ -487,3 +487,49 @@ async def test_only_the_secret_of_an_earlier_pod_is_replaced(tmp_path):
         cluster.fault = lambda _method, _path: None
         made = await runtime.create(container)
         assert cluster.secrets[name]["metadata"]["ownerReferences"][0]["uid"] == made.container_id
+
+
+async def test_an_ended_container_is_removed_after_the_starts_that_are_requested(model):
+    runtime, cluster = model
+    ended = launch(QUICK)
+    await launched(runtime, ended)
+    await over(runtime, ended.tag)
+    successor = launch(QUICK)
+    await runtime.create(successor)
+    cluster.calls.clear()
+
+    removal = asyncio.create_task(runtime.remove_silent(ended.tag))
+    await asyncio.sleep(0.05)
+    assert cluster.calls == []
+    await runtime.start(successor.tag)
+    await removal
+
+    first, *later = [path.rpartition("/")[2] for _, path in cluster.calls]
+    assert first == "binding"
+    assert later[-3:] == ["log", name_of(ended.tag), name_of(ended.tag)]
+
+
+@pytest.mark.parametrize("outcome", ["not created", "runs already", "removed", "not answered"])
+async def test_a_removal_does_not_wait_for_a_start_that_is_not_requested(model, monkeypatch, outcome):
+    runtime, cluster = model
+    if outcome == "not answered":
+        monkeypatch.setattr(start_requests, "REMOVAL_WAIT", 0.05)
+    ended, other = launch(QUICK), launch(Script(seconds=None))
+    await launched(runtime, ended)
+    await over(runtime, ended.tag)
+    match outcome:
+        case "not created":
+            cluster.fault = lambda method, _path: "refused" if method == "POST" else None
+            with pytest.raises(RuntimeUnknown):
+                await runtime.create(other)
+        case "runs already":
+            await launched(runtime, other)
+            await runtime.create(other)
+        case "removed":
+            await runtime.create(other)
+            await runtime.remove(other.tag)
+        case _:
+            await runtime.create(other)
+
+    async with asyncio.timeout(start_requests.REMOVAL_WAIT / 2 if outcome != "not answered" else 10):
+        assert await runtime.remove_silent(ended.tag) is None
