@@ -32,7 +32,7 @@ from batchq.compute.kubernetes.pods import (
     uid_of,
 )
 from batchq.compute.kubernetes.start_refusals import create_refusal, mount_refusal
-from batchq.compute.kubernetes.start_requests import StartRequests, wait_at_most
+from batchq.compute.kubernetes.start_requests import StartRequests, wait_for_event
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
 from batchq.compute.secrets import Secrets
 from batchq.domain.ids import MachineName, Tag
@@ -291,7 +291,7 @@ class PodStarts:
             seen = self._watch.current(tag, uid)
             if seen is not None and _is_requested(seen, tag) and await self._is_decided(tag, seen, is_read=False):
                 return
-            await wait_at_most(left, changed)
+            await wait_for_event(left, changed)
         pod = await self._read(tag, uid)
         if await self._is_decided(tag, pod, is_read=True):
             return
@@ -372,7 +372,7 @@ class PodStarts:
                     return True
                 if state.is_spent:
                     raise self._final_refusal(tag, found, state) if state.refusal or not refusal else refusal
-                await wait_at_most(1.0, changed)
+                await wait_for_event(1.0, changed)
         raise StartUnderWay(f"the node has not confirmed yet that the container does not start: {refusal}")
 
 

@@ -28,10 +28,10 @@ class StartRequests:
 
     async def wait_for_end(self) -> None:
         """Wait until no start is being requested, at most REMOVAL_WAIT."""
-        await wait_at_most(REMOVAL_WAIT, self._none)
+        await wait_for_event(REMOVAL_WAIT, self._none)
 
 
-async def wait_at_most(seconds: float, event: asyncio.Event) -> None:
+async def wait_for_event(seconds: float, event: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
