@@ -252,7 +252,7 @@ async def test_without_an_enabled_environment_no_job_of_a_queue_starts(world):
 
 async def warning(world, job_id):
     """The warning of a submission like that of the job."""
-    return world.submissions.warning((await world.job(job_id)).spec, caller=world.caller)
+    return world.submissions.warning((await world.job(job_id)).spec, {}, caller=world.caller)
 
 
 async def test_a_job_with_more_vcpus_than_any_environment_cannot_start(world):
