@@ -12,6 +12,7 @@ from batchq.domain.enums import Status
 from batchq.domain.ids import DefinitionRef
 from batchq.domain.job import ConsumableRequirement
 from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_values import Hold
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.job_search import PageQuery, SearchPosition
 from batchq.ports.jobs import Changes
@@ -59,6 +60,17 @@ async def test_pages_have_each_visible_job_once_in_order(store):
     assert await listed(visibility=OWN, before=SearchPosition(0, 2)) == [0]
     assert await listed(visibility=OWN, statuses=frozenset({list(Status)[2]})) == [2]
     assert await listed(visibility=Visibility(user="ada", accounts=frozenset({"lab", "team"}))) == [5, 4, 3, 2, 1, 0]
+
+
+async def test_whatever_selects_jobs_those_of_visible_accounts_are_found(store):
+    jobs = tuple(
+        job(number=number, owner=owner, hold=Hold(reason="not yet", held_at=NOON))
+        for number, owner in enumerate((ADA, BOB, CY))
+    )
+    await store.commit(Changes(inserted=jobs))
+    for selection in ({}, {"ids": tuple(other_job.id for other_job in jobs)}, {"held": True}, {"children": True}):
+        query = PageQuery(selection=JobSelection(visibility=LAB, **selection), limit=9)
+        assert [other_job.sequence for other_job in (await store.search(query)).jobs] == [1, 0], selection
 
 
 async def test_a_list_of_streams_has_those_of_visible_jobs(store):
