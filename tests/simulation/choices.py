@@ -167,9 +167,14 @@ class Choices:
         """Whether the machine's clock is set before the next server starts."""
         return self.luck is not NO_FAULTS and self.clocks.random() < self.clock_set_rate
 
-    def steps_disk_clock(self) -> timedelta:
-        """How far the clock of the checkpoints' disk is set ahead or back now."""
-        if self.luck is NO_FAULTS or self.disk_clocks.random() >= self.disk_clock_set_rate:
+    def steps_disk_clock(self, *, is_awaited: bool) -> timedelta:
+        """How far the clock of the checkpoints' disk is set ahead or back now.
+
+        `is_awaited`: whether a job waits for a final checkpoint. That is rare, so the clock is then always set if it is
+        ever set in this run.
+        """
+        rate = 1.0 if is_awaited and self.disk_clock_set_rate else self.disk_clock_set_rate
+        if self.luck is NO_FAULTS or self.disk_clocks.random() >= rate:
             return timedelta()
         return timedelta(seconds=self.disk_clocks.choice([-1, 1, self.disk_clocks.randint(-7200, 7200)]))
 

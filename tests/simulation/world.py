@@ -226,13 +226,13 @@ class World:
 
     def may_step_disk_clock(self) -> None:
         """Set the clock of the disk while containers write checkpoints, or not."""
-        step = self.choices.steps_disk_clock()
+        is_awaited = any(map(any_awaits_checkpoint, self.invariants.jobs.values()))
+        step = self.choices.steps_disk_clock(is_awaited=is_awaited)
         if step:
             self._disk_clock.set(self._disk_clock.skew + step)
             self.run_log.write(f"the clock of the disk is set by {step.total_seconds():.0f}")
             self.run_log.counts["disk clock settings"] += 1
-            awaited = any(map(any_awaits_checkpoint, self.invariants.jobs.values()))
-            self.run_log.counts["disk clock settings before a final checkpoint"] += awaited
+            self.run_log.counts["disk clock settings before a final checkpoint"] += is_awaited
 
     def _disk_time(self) -> datetime:
         return self._shown_by_disk(self.clock.now())
