@@ -203,14 +203,7 @@ class OlderBackupScenario(RandomScenario):
         world.invariants.in_safe_mode = lambda: job_reads.restoration(world.connection).at is not None
 
     async def run(self) -> None:
-        luck = self._choices.luck
-        self._choices.stop_faults()
-        self._run_log.write(f"{luck}")
-        await self._world.create_catalog()
-        await self._world.serve()
-        self._choices.luck = luck
-        await self._storm()
-        await self._recover()
+        await self._begin_and_recover()
         for job_id in self._world.unfinished():
             await self._world.client.end(job_id)
         ends = self._clock.now() + final_checks.SETTLE_TIMEOUT

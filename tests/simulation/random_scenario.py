@@ -34,6 +34,14 @@ class RandomScenario:
         self._interventions = Interventions(world)
 
     async def run(self) -> None:
+        await self._begin_and_recover()
+        await final_checks.settle(self._world)
+        await final_checks.check(self._world)
+        if self._choices.has_webhook:
+            await webhooks.check(self._world)
+
+    async def _begin_and_recover(self) -> None:
+        """Create the catalog without faults, then let users and faults act, and wait until the faults are over."""
         luck = self._choices.luck
         self._choices.stop_faults()
         self._run_log.write(f"{luck}")
@@ -42,10 +50,6 @@ class RandomScenario:
         self._choices.luck = luck
         await self._storm()
         await self._recover()
-        await final_checks.settle(self._world)
-        await final_checks.check(self._world)
-        if self._choices.has_webhook:
-            await webhooks.check(self._world)
 
     async def _storm(self) -> None:
         self._interventions.begin()
