@@ -39,8 +39,8 @@ _NOT_REPLACED = SearchCondition(
     columns=frozenset({"id", "group_id", "status", "rerun_of", "sequence"}),
     text=f"({T}.status NOT IN ('SUCCEEDED', 'FAILED') OR NOT (EXISTS "  # noqa: S608 - text of this module only
     f"(SELECT 1 FROM jobs AS again WHERE again.rerun_of = {T}.id AND again.group_id = {T}.group_id) OR EXISTS "
-    f"(SELECT 1 FROM jobs AS later WHERE later.rerun_of = {T}.rerun_of AND later.sequence > {T}.sequence "
-    f"AND later.group_id = {T}.group_id)))",
+    f"(SELECT 1 FROM jobs AS later INDEXED BY jobs_by_rerun WHERE later.rerun_of = {T}.rerun_of "
+    f"AND later.sequence > {T}.sequence AND later.group_id = {T}.group_id)))",
 )
 _STOPPED = (
     f"EXISTS (SELECT 1 FROM json_each({T}.state, '$.stop_orders') AS stop_order WHERE json_valid({T}.state) "  # noqa: S608 - text of this module only

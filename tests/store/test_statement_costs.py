@@ -12,12 +12,13 @@ from batchq.domain.enums import Status, StopKind
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.mailbox import BulkStopRequest
+from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import Changes
 from batchq.store import job_reads, job_writes, statements
 from batchq.store.database import NAME
 from batchq.store.sqlite_store import SqliteStore
 from tests.engine.harness import LoopHarness, catalog_of
-from tests.store.many import filled
+from tests.store.many import GROUP, filled, make_group
 from tests.store.test_many_jobs import EACH, Counter, watched
 from tests.support.builders import ADMIN, job, job_id
 
@@ -107,6 +108,20 @@ def cost(count):
 
 
 @pytest.mark.fault("CO11")
+async def test_the_cost_of_a_job_of_a_group_does_not_grow_with_the_page(tmp_path):
+    """Whether a newer job repeats the same one is looked up by that one, not in the newer jobs of the group."""
+    filled(tmp_path, 2000)
+    make_group(tmp_path, 2000)
+    store = await SqliteStore.open(tmp_path)
+    counter = await watched(store)
+    group = JobSelection(groups=frozenset({GROUP}))
+
+    few, many = [await counter.cost(store.search(PageQuery(selection=group, limit=limit))) for limit in (100, 1000)]
+
+    await store.close()
+    assert many < 15 * few
+
+
 def test_the_cost_of_a_page_of_dependents_does_not_grow_with_waiting_jobs():
     assert cost(5_000) <= cost(50) + 3
 
