@@ -120,7 +120,7 @@ class HttpConnections:
         self._port = url.port or (443 if url.scheme == "https" else 80)
         #: The header `Host`, and the beginning of all paths.
         self._authority, self._base = url.netloc, url.path
-        #: The last one is the one that was used last.
+        #: Idle connections; the most recently used connection is last.
         self._idle: list[_Connection] = []
 
     async def request(

@@ -105,8 +105,8 @@ def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
 def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     """All containers of the pod by name, whatever their marks.
 
-    Empty for a copy of a pod, which has the labels and annotations of the pod, but another name, as that of
-    `kubectl debug --copy-to`, or another uid, as one that was created again from a file.
+    Empty for a copy of a pod. A copy has the labels and annotations of the pod. The copy of `kubectl debug --copy-to`
+    has another name. A pod that a client creates again from a file has another uid.
     """
     labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)

@@ -43,7 +43,7 @@ class Receiver:
         self._run_log = run_log
         #: The numbers of the received events, in the order of their first delivery.
         self.received: dict[int, None] = {}
-        #: Numbers after which the endpoint was told that events may be missing.
+        #: By the notices of missing events: the number of the last event before each gap.
         self.gaps: list[int] = []
         self._is_away = False
         random.seed(self._rng.random())  # the dispatcher's jitter
@@ -118,7 +118,7 @@ async def create(store) -> None:
 
 
 async def check(world) -> None:
-    """Every event was delivered, except those of deleted jobs, of which the endpoint was told."""
+    """Every event was delivered, except events of deleted jobs. The endpoint got a notice of these gaps."""
     history: HistoryChecks = world.invariants.history
     ends = world.clock.now() + LONGEST_DELAY
     while world.server.webhooks.webhooks[ID].progress.position < len(history.committed):

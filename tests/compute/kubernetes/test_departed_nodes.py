@@ -109,18 +109,24 @@ async def test_a_node_that_was_registered_again_reports_the_true_end_of_its_cont
     assert (found.exit_code, found.host_lost) == (7, False)
 
 
+async def started_on_a_replaced_node(runtime, cluster):
+    """The tag of a container whose node left with its pod, and whose name another node has now."""
+    tag = await started(runtime, LASTS)
+    cluster.lose_node("n1")
+    cluster.collect_pods()
+    cluster.set_node("n1", node("n1"))
+    await shown(runtime, cluster)
+    return tag
+
+
 @pytest.mark.parametrize(("wait", "state"), [(60, RUNNING), (0, EXITED)])
 async def test_a_node_of_the_same_name_that_does_not_know_a_deleted_pod_loses_it_after_a_while(
     model, monkeypatch, wait, state
 ):
     monkeypatch.setattr(departed_nodes, "REPORT_WAIT", timedelta(seconds=wait))
     runtime, cluster = model
-    tag = await started(runtime, LASTS)
-    cluster.lose_node("n1")
-    cluster.collect_pods()
 
-    cluster.set_node("n1", node("n1"))
-    await shown(runtime, cluster)
+    tag = await started_on_a_replaced_node(runtime, cluster)
 
     assert (await runtime.inspect(tag)).state is state
 
@@ -129,11 +135,7 @@ async def test_a_clock_ahead_of_the_cluster_does_not_shorten_the_time_in_which_a
     clock = ShiftedClock()
     clock.ahead = timedelta(minutes=10)
     async with kubernetes_runtime(clock=clock) as (runtime, cluster):
-        tag = await started(runtime, LASTS)
-        cluster.lose_node("n1")
-        cluster.collect_pods()
-        cluster.set_node("n1", node("n1"))
-        await shown(runtime, cluster)
+        tag = await started_on_a_replaced_node(runtime, cluster)
 
         assert (await runtime.inspect(tag)).state is RUNNING
 
