@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from batchq.compute.simulated.script import Script, script_variable
-from batchq.domain.explanation import ended
+from batchq.domain.lifecycle import escalation
 from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
@@ -204,7 +204,7 @@ async def killed_job(browser):
 
 
 async def test_force_fail_gives_up_a_container_that_does_not_exit(browser, monkeypatch):
-    monkeypatch.setattr(ended, "UNKILLABLE_AFTER", timedelta())
+    monkeypatch.setattr(escalation, "UNKILLABLE_AFTER", timedelta())
     job_id = await killed_job(browser)
     path = f"/ui/jobs/{job_id}/force-fail"
     for page in (f"/ui/jobs/{job_id}", f"/ui/jobs/{job_id}/stop"):

@@ -219,7 +219,7 @@ async def test_a_job_past_its_time_limit_is_being_stopped(world):
 
 
 async def test_a_container_that_does_not_exit_although_it_was_killed(world):
-    job = await world.start(IGNORES_SIGTERM)
+    job = await world.start(IGNORES_SIGTERM, name="hung")
     world.runtime.hold("kill")
     await world.terminate(job, "too hot")
     await world.wait_for_call(job, "kill")
@@ -234,6 +234,12 @@ async def test_a_container_that_does_not_exit_although_it_was_killed(world):
         'Terminated by tester * ago, "too hot". Its container has not exited although SIGKILL was sent * s ago. '
         "Last resort of an administrator: `batchq force-fail`.",
     )
+    waiting = await world.submit(LASTING, millicpus=4000)
+    await world.wait_for_why(
+        waiting,
+        "WAITS_FOR_VCPUS",
+        "First in queue default: requires 4 vCPUs, 3.75 of 4 are free in local. In use by hung.",
+    )
 
 
 class _Later:
@@ -244,6 +250,7 @@ class _Later:
 
     def scheduler_state(self):
         state = self._engine.scheduler_state()
+        state.holders._now += self._by
         return replace(state, now=state.now + self._by)
 
 

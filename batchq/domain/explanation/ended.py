@@ -35,9 +35,9 @@ from batchq.domain.ids import JobId
 from batchq.domain.job import Attempt, Job
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import task_container_of
-from batchq.domain.lifecycle.escalation import under_way
+from batchq.domain.lifecycle.escalation import is_unkillable, under_way
 from batchq.domain.lifecycle.status import evaluate_on_exit
-from batchq.domain.lifecycle.stopping import UNKILLABLE_AFTER, latest_order, next_step_at
+from batchq.domain.lifecycle.stopping import latest_order, next_step_at
 from batchq.domain.memory_shortage import KILLED, deciding_container, deciding_reason, lacked_memory
 from batchq.domain.stop_values import StopOrder
 
@@ -80,7 +80,7 @@ def explain_stopping(job: Job, now: datetime) -> Explanation | None:
     if order is None:
         return None
     figures = order_figures(job, order, now) | _progress(job, order, now)
-    if order.killed_at is not None and now - order.killed_at >= UNKILLABLE_AFTER:
+    if is_unkillable(order.killed_at, now):
         return NotExitingReason(since=order.killed_at, figures=figures)
     if order.kind is StopKind.TIMEOUT:
         return TimeLimitReason(since=order.ordered_at, figures=figures | _limit(job))

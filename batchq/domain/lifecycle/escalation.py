@@ -25,6 +25,8 @@ from batchq.domain.training import CheckpointRules
 
 #: The time between two kills of a container that does not exit.
 KILL_AGAIN = timedelta(seconds=5)
+#: From the first kill until the container counts as unkillable.
+UNKILLABLE_AFTER = timedelta(seconds=60)
 
 
 def stop_steps(
@@ -166,6 +168,11 @@ def latest_kill(container: AttemptContainer, now: datetime) -> datetime:
     later = sum((step.wait for step in container.steps[container.step + 1 :]), timedelta())
     step = under_way(container)
     return (container.next_step_at or now + (timedelta() if step is None else step.wait)) + later
+
+
+def is_unkillable(killed_at: datetime | None, now: datetime) -> bool:
+    """Whether the first kill was UNKILLABLE_AFTER ago or earlier. `killed_at`: None before that kill."""
+    return killed_at is not None and now - killed_at >= UNKILLABLE_AFTER
 
 
 def longest_wait(container: AttemptContainer) -> timedelta:

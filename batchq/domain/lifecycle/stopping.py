@@ -18,7 +18,6 @@ from batchq.domain.stop_values import SignalStep, StopOrder, StopStep
 from batchq.domain.task import DefinitionForm
 
 FORCED = "forced"  # why a final checkpoint is missing
-UNKILLABLE_AFTER = timedelta(seconds=60)  # from the first kill to the status reason UNKILLABLE
 
 
 def with_order(job: Job, order: StopOrder) -> Job:
@@ -369,7 +368,9 @@ def _steps(
 
 
 def mark_unkillable(job: Job, killed: AttemptContainer, now: datetime) -> Job:
-    """Set the status reason UNKILLABLE if the first kill of `killed` was UNKILLABLE_AFTER ago or earlier."""
-    if killed.killed_at is None or now - killed.killed_at < UNKILLABLE_AFTER:
-        return job
-    return replace(job, status_reason=status_reasons.UNKILLABLE)
+    """Set the status reason UNKILLABLE if the killed container `killed` counts as unkillable."""
+    return (
+        replace(job, status_reason=status_reasons.UNKILLABLE)
+        if escalation.is_unkillable(killed.killed_at, now)
+        else job
+    )

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.container_rules import BEGUN
-from batchq.domain.lifecycle.escalation import latest_kill
+from batchq.domain.lifecycle.escalation import is_unkillable, latest_kill
 from batchq.domain.scheduling.machine_rooms import NOTHING, Kept, Room, plus
 from batchq.domain.scheduling.resources import Amounts, Dimension, add_amounts, fits
 
@@ -95,12 +95,14 @@ class Reservations:
 
 
 def latest_end(job: Job, now: datetime) -> datetime | None:
-    """The latest end of an active job; None if it has neither a timeout nor a stop order.
+    """The latest end of an active job; None if it has neither a timeout nor a stop order, or is unkillable.
 
     After that time the job may end at any moment.
     """
     assert job.attempt is not None, f"{job.id} is active and has no attempt"
     if job.stop is not None:
+        if is_unkillable(job.stop.killed_at, now):
+            return None
         under_way = (container for container in job.attempt.containers if container.state in BEGUN)
         return max((latest_kill(container, now) for container in under_way), default=now)
     if job.spec.timeout is None:
