@@ -28,14 +28,13 @@ from batchq.cli.tables import (
     text_column,
     time_column,
 )
-from batchq.domain.enums import FINISHED, StopProgress
-from batchq.domain.stop_messages import STEP_WORDS
+from batchq.domain.enums import FINISHED
 from batchq.domain.use import NOT_MEASURED, use_words
 from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import Invalid
 from batchq.ports.responses import job_details
 from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
-from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
+from batchq.ports.responses.stops import StopOrderResponse
 from batchq.system.escapes import escape
 
 
@@ -128,7 +127,7 @@ def fields_of_job(job: job_details.JobDetails, present: datetime, *, in_terminal
     if job.resubmitted_as:
         yield "submitted again as", job.resubmitted_as
     if job.hold is not None:
-        yield "hold", _render_hold(job.hold)
+        yield "hold", job.hold.text
     for order in job.stop_orders or ((job.stop_order,) if job.stop_order else ()):
         yield "stop order", _render_stop_order(order, has_ended=job.status in FINISHED)
     yield "id", job.job_id
@@ -284,30 +283,4 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 
 
 def _history_reason(entry: HistoryEntryResponse) -> str:
-    """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
-    if entry.group_end is not None:
-        return entry.group_end.text
-    if entry.hold is not None:
-        return _render_hold_change(entry.hold)
-    return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)
-
-
-def _render_step(order: StopStepResponse) -> str:
-    text = STEP_WORDS.get(order.progress)
-    if text is None:
-        text = stop_order(order, has_ended=True)
-    elif order.checkpoint is not None:
-        text = f"{text} {order.checkpoint}"
-    elif order.progress is StopProgress.FORCED and order.user:
-        text = f"{text} by {order.user}"
-    if order.container is not None:
-        return f"container {order.container}: {text}"
-    return text if order.node is None else f"node {order.node}: {text}"
-
-
-def _render_hold_change(change: HoldChangeResponse) -> str:
-    return f"released by {change.released_by or 'the server'}" if change.held is None else _render_hold(change.held)
-
-
-def _render_hold(hold: HoldResponse) -> str:
-    return f"{'paused' if hold.paused else 'held'} by {hold.user or 'the server'}: {hold.reason}"
+    return entry.text("" if entry.stop_order is None else stop_order(entry.stop_order, has_ended=True))
