@@ -33,7 +33,6 @@ def add_audit(command: ArgumentParser) -> None:
       batchq audit --since 2d --user cora
       batchq audit --job 8f2c51a7
     """
-    command.set_defaults(run=run_audit)
     text = "records after this time: 1h, 2d, or 2026-11-23T18:30"
     command.add_argument("--since", type=parse_time, metavar="TIME", help=text)
     command.add_argument("--user", help="records of this user")

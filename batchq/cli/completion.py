@@ -35,7 +35,6 @@ def add_completion(command: ArgumentParser) -> None:
     zsh:  eval "$(batchq completion zsh)"        in ~/.zshrc
     fish: batchq completion fish | source        in ~/.config/fish/config.fish
     """
-    command.set_defaults(run=run_completion)
     command.add_argument("shell", choices=SHELLS)
 
 

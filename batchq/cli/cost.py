@@ -54,7 +54,6 @@ def add_cost(command: ArgumentParser) -> None:
       batchq cost --by user                               this month, by user
       batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
-    command.set_defaults(run=run_cost)
     add_selection_flags(command, times=False)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")

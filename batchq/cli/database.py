@@ -24,7 +24,6 @@ def _add_data(command: ArgumentParser) -> None:
 
 def add_backup(command: ArgumentParser) -> None:
     """Copy the database as of one moment. Logs are not in the database: copy the folder `logs` afterwards."""
-    command.set_defaults(run=run_backup)
     command.add_argument("file", type=Path, help="file of the copy, outside the data directory")
     _add_data(command)
     command.add_argument("--force", action="store_true", help="overwrite an existing file")
@@ -38,7 +37,6 @@ def run_backup(args: Namespace) -> int:
 
 def add_check(command: ArgumentParser) -> None:
     """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
-    command.set_defaults(run=run_check)
     command.add_argument("file", type=Path, nargs="?", help="a backup; without it, the database of the data directory")
     _add_data(command)
 
@@ -68,7 +66,6 @@ def add_restore(command: ArgumentParser) -> None:
 
     In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
-    command.set_defaults(run=run_restore)
     command.add_argument(
         "file", type=Path, nargs="?", help="the backup; without it, and with --take-over: the copied or moved data"
     )

@@ -28,7 +28,6 @@ def add_events(command: ArgumentParser) -> None:
     batchq events sweep -f                 those of the jobs of a group or an array
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
-    command.set_defaults(run=run_events)
     add_selection_flags(command, filters=("queues", "states"), times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"

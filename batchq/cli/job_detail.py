@@ -45,7 +45,6 @@ def add_show(command: ArgumentParser) -> None:
     batchq show 8f2c51a7:3     child 3 of the array whose id begins with 8f2c51a7
     """
     _add_common(command)
-    command.set_defaults(run=run_show)
 
 
 def add_why(command: ArgumentParser) -> None:
@@ -55,7 +54,6 @@ def add_why(command: ArgumentParser) -> None:
     batchq why 8f2c51a7:3       child 3 of an array
     """
     command.add_argument("job", metavar="JOB", nargs="?", default=LATEST, help=f"{HELP_ONE}; without it, @")
-    command.set_defaults(run=run_why)
 
 
 def add_history(command: ArgumentParser) -> None:
@@ -64,7 +62,6 @@ def add_history(command: ArgumentParser) -> None:
     batchq history train        the only job of this name
     """
     _add_common(command)
-    command.set_defaults(run=run_history)
 
 
 def _add_common(command: ArgumentParser) -> None:

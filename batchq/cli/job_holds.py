@@ -85,7 +85,6 @@ def add_drain(command: ArgumentParser) -> None:
       batchq drain gpu
       batchq drain gpu --off
     """
-    command.set_defaults(run=run_drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
 
@@ -197,7 +196,6 @@ def add_checkpoints(command: ArgumentParser) -> None:
       batchq checkpoints 8f2c51a7 --make
       batchq checkpoints 8f2c51a7 --delete ckpt_8a1f02bb93c4
     """
-    command.set_defaults(run=run_checkpoints)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")

@@ -62,7 +62,6 @@ def add_list(command: ArgumentParser) -> None:
     batchq list -a --sort cpu:desc -o csv      a table for other programs
     batchq list -a --group-by name             numbers of jobs by name and state
     """
-    command.set_defaults(run=run_list)
     add_selection_flags(command, own=True)
     add_reason_filter(command)
     command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")

@@ -52,7 +52,6 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs sweep                 all children of an array, each line with the name of its job
     batchq logs sweep -f              and of those that start later; 20 are followed at the same time
     """
-    command.set_defaults(run=run_logs)
     add_selection_flags(command, times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")

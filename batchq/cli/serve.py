@@ -34,11 +34,10 @@ _ESCAPES_IN_TRACEBACKS = {character: escaped for character, escaped in ESCAPES.i
 
 def add_serve(command: ArgumentParser) -> None:
     """Run the server. A variable or the settings file can replace a flag: BATCHQ_STOP_GRACE stands for --stop-grace."""
-    command.set_defaults(run=run_server)
     add_setting_flags(command)
 
 
-def run_server(args: Namespace) -> int:
+def run_serve(args: Namespace) -> int:
     """Serve until SIGTERM or SIGINT. Raises BatchqError or OSError if the server cannot start."""
     settings = settings_of(args)
     check_variables(os.environ)

@@ -37,7 +37,6 @@ LINK_PAGE = """<!DOCTYPE html>
 
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
-    command.set_defaults(run=run_whoami)
     add_form_flag(command)
 
 
@@ -59,7 +58,6 @@ def add_force_fail(command: ArgumentParser) -> None:
 
       batchq force-fail 8f2c51a7 --reason 'its node is gone'
     """
-    command.set_defaults(run=run_force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
 
@@ -77,7 +75,6 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
 
     With --new-engine: accept a container engine other than the one that jobs were started on.
     """
-    command.set_defaults(run=run_leave_safe_mode)
     command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
@@ -101,12 +98,11 @@ def add_console(command: ArgumentParser) -> None:
       batchq console fit          the page of the group fit
       batchq console --print      print the link, for a browser on another machine
     """
-    command.set_defaults(run=console)
     command.add_argument("job", nargs="?", metavar="JOB", help=f"{HELP_ONE}; the name or the id of a group: its page")
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
 
 
-def console(args: Namespace) -> int:
+def run_console(args: Namespace) -> int:
     url = url_of(args)
     page = OVERVIEW_PAGE if args.job is None else _page_of(url, args.job)
     made = call(url, CREATE_LOGIN, {"page": page}, answer=CreateConsoleLoginResponse)

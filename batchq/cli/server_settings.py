@@ -25,7 +25,6 @@ MAX_WIDTH = 60  # characters of a line before its comment; longer lines are not 
 
 def add_settings(command: ArgumentParser) -> None:
     """Print the settings that `batchq serve` with these flags would have, and where each comes from."""
-    command.set_defaults(run=_print_settings)
     add_setting_flags(command)
     add_form_flag(command)
 
@@ -122,7 +121,7 @@ def _members(file: Path) -> Mapping[str, Any]:
     return {name.replace("-", "_"): value for name, value in members.items()}
 
 
-def _print_settings(args: Namespace) -> int:
+def run_settings(args: Namespace) -> int:
     loaded = loaded_settings(args)
     values = loaded.settings.model_dump(mode="json")
     if prints_json(args):

@@ -24,7 +24,6 @@ def add_top(command: ArgumentParser) -> None:
     """
     filters = ("names", "users", "accounts", "queues", "environments", "definitions")
     add_selection_flags(command, filters=filters, times=False)
-    command.set_defaults(run=run_top)
 
 
 def run_top(args: Namespace) -> int:
