@@ -38,11 +38,10 @@ def add_completion(command: ArgumentParser) -> None:
     command.add_argument("shell", choices=SHELLS)
 
 
-def run_completion(args: Namespace) -> int:
+def run_completion(args: Namespace) -> None:
     from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - see `complete`
 
     write_line(shellcode(["batchq"], shell=args.shell))
-    return 0
 
 
 def complete(parser: ArgumentParser) -> None:

@@ -68,16 +68,17 @@ def _add_common(command: ArgumentParser) -> None:
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
 
 
-def run_show(args: Namespace) -> int:
+def run_show(args: Namespace) -> None:
     url = url_of(args)
     found = resolve_targets(url, [args.job], several=Several.NEWEST)
     if found.groups:
-        return show_group(args, url, found.groups[0])
+        show_group(args, url, found.groups[0])
+        return
     require_text_form(args, "one job")
     response = fetch_job(url, single(args.job, found.jobs), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)
-        return 0
+        return
     job, present, color = _explained(url, response.job), now(), uses_color(args.color)
     in_terminal = is_terminal()
     if in_terminal:
@@ -87,7 +88,6 @@ def run_show(args: Namespace) -> int:
     if in_terminal and job.attempts:
         write_line("", flush=False)
     print_nested("attempt", job.attempts, _attempt_columns(), color=color)
-    return 0
 
 
 def detail_lines(url: str, job_id: str, present: datetime) -> list[str]:
@@ -244,22 +244,22 @@ def _took(attempt: job_details.AttemptResponse) -> str:
     return "" if length is None else format_long_duration(length)
 
 
-def run_why(args: Namespace) -> int:
+def run_why(args: Namespace) -> None:
     url = url_of(args)
     found = resolve_targets(url, [args.job], several=Several.NEWEST)
     if found.groups:
-        return explain_group(args, url, found.groups[0])
-    response = fetch_explanation(url, single(args.job, found.jobs))
-    return print_result(args, response, [response.sentence])
+        explain_group(args, url, found.groups[0])
+    else:
+        response = fetch_explanation(url, single(args.job, found.jobs))
+        print_result(args, response, [response.sentence])
 
 
-def run_history(args: Namespace) -> int:
+def run_history(args: Namespace) -> None:
     url = url_of(args)
     response = fetch_job(url, resolve_job(url, args.job, several=Several.NEWEST), "/history", answer=JobHistoryResponse)
     print_list(args, response, response.history, _history_columns(response.history))
     if not response.history:
         print_notice(f"job {response.job_id} has no history yet: its array has not created it")
-    return 0
 
 
 def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[HistoryEntryResponse]]:

@@ -208,19 +208,16 @@ def run_checkpoints(args: Namespace) -> int:
     url = url_of(args)
     job_id = resolve_job(url, args.job)
     path = f"{job_endpoint(job_id)}/checkpoints"
-    if args.make:
-        return _make(args, url, path, job_id)
     if args.delete:
         return _delete(args, url, path)
-    response = call(url, path, answer=checkpoints.CheckpointsResponse)
-    print_list(args, response, response.checkpoints, _columns(), empty=f"job {job_id} has no checkpoints")
+    if args.make:
+        made = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
+        text = f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"
+        print_result(args, made, [text])
+    else:
+        response = call(url, path, answer=checkpoints.CheckpointsResponse)
+        print_list(args, response, response.checkpoints, _columns(), empty=f"job {job_id} has no checkpoints")
     return DONE
-
-
-def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
-    response = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
-    text = f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"
-    return print_result(args, response, [text])
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:

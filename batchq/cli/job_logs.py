@@ -67,7 +67,7 @@ def add_logs(command: ArgumentParser) -> None:
     add_color_flag(command)
 
 
-def run_logs(args: Namespace) -> int:
+def run_logs(args: Namespace) -> None:
     if args.tail is not None and args.tail < 0:
         raise UsageError("--tail must not be negative")
     if args.follow:
@@ -76,7 +76,7 @@ def run_logs(args: Namespace) -> int:
     jobs, parents = _selected(args, url)
     if parents or len(jobs) > 1:
         _SeveralLogs(args, url, jobs, parents).print()
-        return 0
+        return
     for row, log in zip(jobs, _logs(args, jobs, is_only=True), strict=True):
         has_lines, said = False, _explain_empty(url, log) if args.follow and row.status in QUEUED else ""
         for lines in _pages(args, url, log):
@@ -84,7 +84,6 @@ def run_logs(args: Namespace) -> int:
             has_lines = has_lines or bool(lines)
         if not has_lines:
             _explain_empty(url, log, said=said)
-    return 0
 
 
 def _selected(args: Namespace, url: str) -> tuple[list[JobRow], list[Parent]]:

@@ -1,7 +1,7 @@
 """The command line: the parsers of the commands of `command_table`, and their exit statuses.
 
-The function `add_NAME` of a command adds its flags, and `run_NAME` is its implementation. A command with
-subcommands has an implementation for each of them, which `add_NAME` sets.
+The function `add_NAME` of a command adds its flags, and `run_NAME` is its implementation, which may return an exit
+status. A command with subcommands has an implementation for each of them, which `add_NAME` sets.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             batchq.print_help()
             return DONE
         check_list_flags(args)
-        status = int(args.run(args))
+        status: int = args.run(args) or DONE
         flush_output()
     except UsageError as misused:
         return print_error(str(misused), MISUSED)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job, resolve_targets, single
-from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.output import print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.cli.tables import add_form_flag, print_result
 from batchq.domain.ids import group_path, job_path
@@ -40,9 +40,9 @@ def add_whoami(command: ArgumentParser) -> None:
     add_form_flag(command)
 
 
-def run_whoami(args: Namespace) -> int:
+def run_whoami(args: Namespace) -> None:
     caller = call(url_of(args), WHO_AM_I, {}, answer=CallerResponse)
-    return print_result(args, caller, [_render_caller(caller)])
+    print_result(args, caller, [_render_caller(caller)])
 
 
 def _render_caller(caller: CallerResponse) -> str:
@@ -62,12 +62,11 @@ def add_force_fail(command: ArgumentParser) -> None:
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
 
 
-def run_force_fail(args: Namespace) -> int:
+def run_force_fail(args: Namespace) -> None:
     url = url_of(args)
     path = f"{job_endpoint(resolve_job(url, args.job))}/forcefail"
     job = call(url, path, {"reason": args.reason}, answer=ForceFailResponse)
     print(escape(f"job {job.job_id} is {job.status}: {job.status_reason}"))
-    return 0
 
 
 def add_leave_safe_mode(command: ArgumentParser) -> None:
@@ -81,11 +80,10 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
     )
 
 
-def run_leave_safe_mode(args: Namespace) -> int:
+def run_leave_safe_mode(args: Namespace) -> None:
     request = {"purge": args.purge, "newEngine": args.new_engine}
     call(url_of(args), LEAVE_SAFE_MODE, request, answer=EmptyResponse)
     print("the container engine is accepted" if args.new_engine else "jobs are started again")
-    return 0
 
 
 def add_console(command: ArgumentParser) -> None:
@@ -102,7 +100,7 @@ def add_console(command: ArgumentParser) -> None:
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
 
 
-def run_console(args: Namespace) -> int:
+def run_console(args: Namespace) -> None:
     url = url_of(args)
     page = OVERVIEW_PAGE if args.job is None else _page_of(url, args.job)
     made = call(url, CREATE_LOGIN, {"page": page}, answer=CreateConsoleLoginResponse)
@@ -112,7 +110,6 @@ def run_console(args: Namespace) -> int:
         write_line(link)
     else:
         print_notice("the console is opened in your browser; if no page appears: batchq console --print")
-    return DONE
 
 
 def _page_of(url: str, handle: str) -> str:

@@ -144,7 +144,7 @@ def run_install_service(args: Namespace) -> int:
     return status
 
 
-def run_uninstall_service(args: Namespace) -> int:
+def run_uninstall_service(args: Namespace) -> None:
     service = _files(args)
     found = [path for path in service.files if path != service.settings and path.exists()]
     if not found:
@@ -158,7 +158,6 @@ def run_uninstall_service(args: Namespace) -> int:
     write_line(f"kept    {service.settings} and the data directory that it names")
     scope = " --user" if args.user else ""
     write_line(f"Stop the service, if it runs: systemctl{scope} stop {NAME} && systemctl{scope} daemon-reload")
-    return DONE
 
 
 def _files(args: Namespace) -> ServiceFiles:
