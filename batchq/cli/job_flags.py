@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from batchq.cli.job_handles import parse_handle
 from batchq.cli.output import print_notice
-from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus, parser
+from batchq.cli.quantities import flag_parser, parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
 from batchq.domain.webhooks import NOTIFY_TAG
 from batchq.errors import UsageError
@@ -33,15 +33,15 @@ _ENTER_FOLDER = 'cd "$0" && exec "$@"'  # run by sh, with the folder and the com
 N_TO_N = "n2n"
 Request = dict[str, Any]
 
-_variable = parser(lambda text: text if _VARIABLE.match(text) else None, "is neither NAME=VALUE nor NAME")
-_priority = parser(
+_variable = flag_parser(lambda text: text if _VARIABLE.match(text) else None, "is neither NAME=VALUE nor NAME")
+_priority = flag_parser(
     lambda text: int(text) if _PRIORITY.fullmatch(text) else None, "is not a whole number from 0 to 9999"
 )
-_job_name = parser(
+_job_name = flag_parser(
     lambda text: text if _JOB_NAME.fullmatch(text) else None,
     "is not a name of at most 128 letters, digits, hyphens and underscores that begins with a letter or digit",
 )
-_time_limit = parser(
+_time_limit = flag_parser(
     lambda text: parse_seconds(text) or None, "is not a time limit: omit the flag for a job without a limit"
 )
 

@@ -70,7 +70,7 @@ def format_long_duration(length: timedelta) -> str:
     return f"{seconds // HOUR} h {seconds % HOUR // MINUTE} min"
 
 
-def parser(read: Callable[[str], Value | None], why: str) -> Callable[[str], Value]:
+def flag_parser(read: Callable[[str], Value | None], why: str) -> Callable[[str], Value]:
     """A parser of the values of a flag. `read` returns None for a text that is wrong; `why`: what is wrong with it."""
 
     def parse(text: str) -> Value:
@@ -83,13 +83,13 @@ def parser(read: Callable[[str], Value | None], why: str) -> Callable[[str], Val
 
 
 #: `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds.
-parse_duration = parser(duration_of, "is not a duration, for example 90s, 15m, 1h30m or 2d")
+parse_duration = flag_parser(duration_of, "is not a duration, for example 90s, 15m, 1h30m or 2d")
 #: A memory size, into MiB, rounded up: `512m`, `4g`, `1.5GiB`. A number without a unit is MiB.
-parse_mib = parser(mib_of, "is not a memory size; examples: 512m, 4g")
+parse_mib = flag_parser(mib_of, "is not a memory size; examples: 512m, 4g")
 #: A whole number of at least 1.
-parse_count = parser(count_of, "is not a whole number of at least 1")
+parse_count = flag_parser(count_of, "is not a whole number of at least 1")
 #: A number of vCPUs with up to three decimals, as AWS's requests have it: `2`, `0.25`.
-parse_vcpus = parser(lambda text: text if is_vcpus(text) else None, "is not a number of vCPUs; examples: 1, 0.5")
+parse_vcpus = flag_parser(lambda text: text if is_vcpus(text) else None, "is not a number of vCPUs; examples: 1, 0.5")
 
 
 def parse_time(text: str) -> datetime:
@@ -117,7 +117,7 @@ def comma_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-yes_or_no = parser(lambda text: {"yes": True, "no": False}.get(text.lower()), "is neither yes nor no")
+yes_or_no = flag_parser(lambda text: {"yes": True, "no": False}.get(text.lower()), "is neither yes nor no")
 
 
 def or_none(parse: Callable[[str], object]) -> Callable[[str], object]:
