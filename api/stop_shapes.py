@@ -1,11 +1,12 @@
-"""Stop orders, holds and the use of jobs in responses, in every dialect."""
+"""Stop orders, holds, entries of the history and the use of jobs in responses, in every dialect."""
 
 from batchq.api.http.answers import answer_of
 from batchq.domain.stop_values import Hold, StopOrder, StopStep
 from batchq.domain.times import milliseconds
 from batchq.domain.use import Use
-from batchq.ports.history import HoldChange
-from batchq.ports.responses.jobs import UseResponse
+from batchq.ports.history import GroupEnd, HistoryEntry, HoldChange
+from batchq.ports.responses.groups import GroupEndResponse
+from batchq.ports.responses.jobs import HistoryEntryResponse, UseResponse
 from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
 
 
@@ -28,6 +29,17 @@ def hold_change_answer(change: HoldChange | None) -> HoldChangeResponse | None:
     if change is None:
         return None
     return HoldChangeResponse(held=hold_answer(change.hold), released_by=change.released_by or None)
+
+
+def group_end_answer(end: GroupEnd | None) -> GroupEndResponse | None:
+    """None for an entry that is not the end of a group."""
+    return None if end is None else answer_of(GroupEndResponse, end, group_name=end.name)
+
+
+def history_entry_answer(entry: HistoryEntry) -> HistoryEntryResponse:
+    step = None if entry.stop is None else stop_step_answer(entry.stop)
+    hold, group_end = hold_change_answer(entry.hold), group_end_answer(entry.group_end)
+    return answer_of(HistoryEntryResponse, entry, stop_order=step, hold=hold, group_end=group_end)
 
 
 def use_answer(use: Use | None) -> UseResponse | None:

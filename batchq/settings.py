@@ -18,6 +18,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.config import JsonDict
 
 from batchq.domain.catalog import Network
 from batchq.errors import StartImpossible
@@ -102,9 +103,22 @@ def _split(separator: str) -> BeforeValidator:
     return BeforeValidator(members)
 
 
-def _described(description: str, default: str = "", **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
-    """A field with its description. `default`: what applies if the default value does not say so."""
-    return Field(description=description, json_schema_extra={"shown_default": default} if default else None, **limits)
+Names = Annotated[tuple[str, ...], _split(",")]
+HostPaths = Annotated[tuple[HostPath, ...], _split(":")]
+Registries = Annotated[tuple[Annotated[str, Field(pattern=REGISTRY)], ...], _split(",")]
+
+
+def setting(description: str, default: object = None, *, shown: str = "", **limits: Any) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """A field with its description. `shown`: the default in the help, if `default` does not say what applies."""
+    extra: JsonDict | None = {"shown_default": shown} if shown else None
+    if "default_factory" not in limits:
+        limits["default"] = default
+    return Field(description=description, json_schema_extra=extra, **limits)
+
+
+def switch(description: str) -> Any:  # noqa: ANN401 - as pydantic's Field
+    """A setting that is off by default."""
+    return setting(description, default=False)
 
 
 class Settings(BaseModel):
@@ -112,192 +126,122 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, validate_default=True)
 
-    host: Annotated[
-        str,
-        _described("address to listen on; one other than loopback requires `--auth sigv4` or `--insecure-no-auth`"),
-    ] = "127.0.0.1"
-    port: Annotated[int, _described("port to listen on; 0 selects a free one", ge=0, le=65535)] = 22824
-    socket: Annotated[
-        HostPath | None, _described("unix socket to listen on, for users of this machine, who need no keys")
-    ] = None
-    socket_group: Annotated[
-        str | None,
-        _described(
-            "group of the socket's file, whose members may connect", "the server's", min_length=1, max_length=64
-        ),
-    ] = None
-    socket_mode: Annotated[
-        str | None,
-        _described("octal mode of the socket's file", "0660 with a group, else 0600", pattern=r"^0?6[06][06]$"),
-    ] = None
-    no_tcp: Annotated[bool, _described("listen on the socket only")] = False
-    auth: Annotated[Auth, _described("`sigv4`: accept only requests that are signed with a key of `batchq key`")] = (
-        Auth.NONE
+    host: str = setting(
+        "address to listen on; one other than loopback requires `--auth sigv4` or `--insecure-no-auth`", "127.0.0.1"
     )
-    insecure_no_auth: Annotated[bool, _described("listen beyond loopback without authentication")] = False
-    tls_cert: Annotated[
-        Path | None, _described("certificate for https, PEM, followed by its intermediate certificates")
-    ] = None
-    tls_key: Annotated[
-        Path | None, _described("private key of the certificate, PEM, without passphrase, not readable by others")
-    ] = None
-    allowed_hosts: Annotated[
-        tuple[str, ...],
-        _split(","),
-        _described("host names that clients may use beside localhost and `--host`, comma-separated", "none"),
-    ] = ()
-    connections_per_address: Annotated[
-        int | None,
-        _described(
-            "open connections from one address; raise the number behind a reverse proxy",
-            "half of all (128)",
-            ge=1,
-            le=100_000,
-        ),
-    ] = None
-    requests_per_second: Annotated[
-        float, _described("requests of one user a second, on average, with `--auth sigv4`", gt=0, le=1_000_000)
-    ] = 200.0
-    data: Annotated[
-        Path, _described("data directory, with the database and the logs", "the platform's user data directory")
-    ] = Field(default_factory=default_data)
-    runtime: Annotated[Runtime, _described("where containers run; `--kubernetes` selects its own")] = Runtime.DOCKER
-    docker: Annotated[bool, _described("run containers on Docker, also beside a cluster of `--kubernetes`")] = False
-    kubernetes: Annotated[
-        str | None,
-        _described(
-            "run containers on a Kubernetes cluster: FILE or FILE#CONTEXT of a kubeconfig, or `in-cluster`",
-            min_length=1,
-            max_length=4096,
-        ),
-    ] = None
-    kubernetes_drain_grace: Annotated[
-        int, _described("seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", ge=1, le=86400)
-    ] = 1
-    kubernetes_refuse_drains: Annotated[
-        tuple[str, ...], _split(","), _described("environments whose pods no drain evicts, comma-separated", "none")
-    ] = ()
-    kubernetes_checkpoints: Annotated[
-        str | None,
-        _described(
-            "volume of `--checkpoints` for pods: CLAIM or CLAIM/FOLDER of a PersistentVolumeClaim, or a path of nodes",
-            "none: jobs with checkpoints are refused",
-            pattern=CHECKPOINT_VOLUME,
-            max_length=4096,
-        ),
-    ] = None
-    kubernetes_follow: Annotated[bool, _described("follow the log of each pod, so that no line of it is lost")] = False
-    kubernetes_unsupported: Annotated[bool, _described("accept Kubernetes older than 1.30, for tests only")] = False
-    account_id: Annotated[str, _described("account in ARNs", pattern=r"^\d{12}$")] = "123456789012"
-    region: Annotated[str, _described("region in ARNs of requests without a region", pattern=r"^[a-z0-9-]{1,32}$")] = (
-        "us-east-1"
+    port: int = setting("port to listen on; 0 selects a free one", 22824, ge=0, le=65535)
+    socket: HostPath | None = setting("unix socket to listen on, for users of this machine, who need no keys")
+    socket_group: str | None = setting(
+        "group of the socket's file, whose members may connect", shown="the server's", min_length=1, max_length=64
     )
-    stop_grace: Annotated[
-        float, _described("seconds between SIGTERM and SIGKILL", ge=0, le=86400, allow_inf_nan=False)
-    ] = 30.0
-    min_timeout: Annotated[int, _described("least `attemptDurationSeconds` of jobs that is accepted", ge=1, le=60)] = 60
-    privileged: Annotated[
-        Privileged, _described("privileged containers and devices of the host; `drop` writes a log line")
-    ] = Privileged.ALLOW
-    volumes: Annotated[
-        tuple[HostPath, ...],
-        _split(":"),
-        _described("host paths that jobs may mount, with all below them, colon-separated"),
-    ] = (Path("/"),)
-    missing_host_paths: Annotated[
-        MissingHostPaths,
-        _described(
-            "a mounted host path that does not exist: refuse the start, except for jobs with the tag "
-            "`batchq:create-host-paths: true`, or create a folder"
-        ),
-    ] = MissingHostPaths.REFUSE
-    registries: Annotated[
-        tuple[Annotated[str, Field(pattern=REGISTRY)], ...] | None,
-        _split(","),
-        _described("registries of jobs' images, with or without a path, comma-separated", "any"),
-    ] = None
-    network: Annotated[Network, _described("network mode of compute environments without the tag `batchq:network`")] = (
-        Network.SHARED
+    socket_mode: str | None = setting(
+        "octal mode of the socket's file", shown="0660 with a group, else 0600", pattern=r"^0?6[06][06]$"
     )
-    container_runtime: Annotated[
-        str | None,
-        _described(
-            "OCI runtime of compute environments without the tag `batchq:container-runtime`",
-            "the container engine's",
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
-        ),
-    ] = None
-    engine_socket: Annotated[
-        bool, _described("let jobs mount the container engine's socket, which makes them root on this machine")
-    ] = False
-    exec_sessions: Annotated[
-        int, _described("sessions of `batchq exec` at the same time; 0: commands in containers are refused", ge=0)
-    ] = 16
-    exec_idle: Annotated[
-        float, _described("seconds without input and output after which a session ends", gt=0, le=86400)
-    ] = 1800.0
-    secrets_file: Annotated[
-        Path | None,
-        _described(
-            "JSON object of secrets by their `valueFrom`, which every job may use",
-            "the variables `BATCHQ_SECRET_<name>`",
-        ),
-    ] = None
-    prices: Annotated[Path | None, _described("TOML file of prices, for the costs of jobs and budgets")] = None
-    s3_root: Annotated[
-        HostPath | None, _described("folder with a folder for each S3 bucket of SageMaker's training jobs")
-    ] = None
-    modelarts_config: Annotated[
-        Path | None, _described("TOML file with `obs_root` and `[[engines]]` of the ModelArts API")
-    ] = None
-    webhook_hosts: Annotated[
-        tuple[str, ...],
-        _split(","),
-        _described("hosts, as NAME or NAME:PORT, to which webhooks may connect though they are private, also by http"),
-    ] = ()
-    retention_days: Annotated[
-        float,
-        _described(
-            "days for which finished jobs and their logs are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False
-        ),
-    ] = 30.0
-    audit_days: Annotated[
-        float, _described("days for which audit records are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False)
-    ] = 365.0
-    checkpoints: Annotated[
-        HostPath | None,
-        _described("directory of the checkpoints of jobs", "beside `--data`, with `-checkpoints` after its name"),
-    ] = None
-    checkpoint_days: Annotated[
-        float,
-        _described(
-            "days for which checkpoints of finished jobs are kept; 0: for ever", ge=0, le=36500, allow_inf_nan=False
-        ),
-    ] = 0.0
-    min_free_mib: Annotated[
-        int,
-        _described(
-            "MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve",
-            ge=0,
-            le=2**30,
-        ),
-    ] = 64
-    log_level: Annotated[LogLevel, _described("least severity of the server's log on stderr")] = LogLevel.INFO
-    log_format: Annotated[LogFormat, _described("format of the server's log: lines of text, or of JSON objects")] = (
-        LogFormat.TEXT
+    no_tcp: bool = switch("listen on the socket only")
+    auth: Auth = setting("`sigv4`: accept only requests that are signed with a key of `batchq key`", Auth.NONE)
+    insecure_no_auth: bool = switch("listen beyond loopback without authentication")
+    tls_cert: Path | None = setting("certificate for https, PEM, followed by its intermediate certificates")
+    tls_key: Path | None = setting("private key of the certificate, PEM, without passphrase, not readable by others")
+    allowed_hosts: Names = setting(
+        "host names that clients may use beside localhost and `--host`, comma-separated", (), shown="none"
     )
-    log_mib: Annotated[
-        int, _described("MiB of output stored for each container of an attempt; 0: all", ge=0, le=2**30)
-    ] = 500
-    metrics_token_file: Annotated[
-        Path | None,
-        _described(
-            "file with the token that Prometheus sends to `/metrics`, with `--auth sigv4`", "none: refused there"
-        ),
-    ] = None
-    survey_every: Annotated[
-        float, _described("seconds between two surveys of the runtime's containers", gt=0, le=3600)
-    ] = 10.0
+    connections_per_address: int | None = setting(
+        "open connections from one address; raise the number behind a reverse proxy",
+        shown="half of all (128)",
+        ge=1,
+        le=100_000,
+    )
+    requests_per_second: float = setting(
+        "requests of one user a second, on average, with `--auth sigv4`", 200.0, gt=0, le=1_000_000
+    )
+    data: Path = setting(
+        "data directory, with the database and the logs",
+        shown="the platform's user data directory",
+        default_factory=default_data,
+    )
+    runtime: Runtime = setting("where containers run; `--kubernetes` selects its own", Runtime.DOCKER)
+    docker: bool = switch("run containers on Docker, also beside a cluster of `--kubernetes`")
+    kubernetes: str | None = setting(
+        "run containers on a Kubernetes cluster: FILE or FILE#CONTEXT of a kubeconfig, or `in-cluster`",
+        min_length=1,
+        max_length=4096,
+    )
+    kubernetes_drain_grace: int = setting(
+        "seconds between SIGTERM and SIGKILL when Kubernetes itself stops a pod", 1, ge=1, le=86400
+    )
+    kubernetes_refuse_drains: Names = setting(
+        "environments whose pods no drain evicts, comma-separated", (), shown="none"
+    )
+    kubernetes_checkpoints: str | None = setting(
+        "volume of `--checkpoints` for pods: CLAIM or CLAIM/FOLDER of a PersistentVolumeClaim, or a path of nodes",
+        shown="none: jobs with checkpoints are refused",
+        pattern=CHECKPOINT_VOLUME,
+        max_length=4096,
+    )
+    kubernetes_follow: bool = switch("follow the log of each pod, so that no line of it is lost")
+    kubernetes_unsupported: bool = switch("accept Kubernetes older than 1.30, for tests only")
+    account_id: str = setting("account in ARNs", "123456789012", pattern=r"^\d{12}$")
+    region: str = setting("region in ARNs of requests without a region", "us-east-1", pattern=r"^[a-z0-9-]{1,32}$")
+    stop_grace: float = setting("seconds between SIGTERM and SIGKILL", 30.0, ge=0, le=86400, allow_inf_nan=False)
+    min_timeout: int = setting("least `attemptDurationSeconds` of jobs that is accepted", 60, ge=1, le=60)
+    privileged: Privileged = setting(
+        "privileged containers and devices of the host; `drop` writes a log line", Privileged.ALLOW
+    )
+    volumes: HostPaths = setting("host paths that jobs may mount, with all below them, colon-separated", (Path("/"),))
+    missing_host_paths: MissingHostPaths = setting(
+        "a mounted host path that does not exist: refuse the start, except for jobs with the tag "
+        "`batchq:create-host-paths: true`, or create a folder",
+        MissingHostPaths.REFUSE,
+    )
+    registries: Registries | None = setting(
+        "registries of jobs' images, with or without a path, comma-separated", shown="any"
+    )
+    network: Network = setting("network mode of compute environments without the tag `batchq:network`", Network.SHARED)
+    container_runtime: str | None = setting(
+        "OCI runtime of compute environments without the tag `batchq:container-runtime`",
+        shown="the container engine's",
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$",
+    )
+    engine_socket: bool = switch("let jobs mount the container engine's socket, which makes them root on this machine")
+    exec_sessions: int = setting(
+        "sessions of `batchq exec` at the same time; 0: commands in containers are refused", 16, ge=0
+    )
+    exec_idle: float = setting("seconds without input and output after which a session ends", 1800.0, gt=0, le=86400)
+    secrets_file: Path | None = setting(
+        "JSON object of secrets by their `valueFrom`, which every job may use",
+        shown="the variables `BATCHQ_SECRET_<name>`",
+    )
+    prices: Path | None = setting("TOML file of prices, for the costs of jobs and budgets")
+    s3_root: HostPath | None = setting("folder with a folder for each S3 bucket of SageMaker's training jobs")
+    modelarts_config: Path | None = setting("TOML file with `obs_root` and `[[engines]]` of the ModelArts API")
+    webhook_hosts: Names = setting(
+        "hosts, as NAME or NAME:PORT, to which webhooks may connect though they are private, also by http", ()
+    )
+    retention_days: float = setting(
+        "days for which finished jobs and their logs are kept; 0: for ever", 30.0, ge=0, le=36500, allow_inf_nan=False
+    )
+    audit_days: float = setting(
+        "days for which audit records are kept; 0: for ever", 365.0, ge=0, le=36500, allow_inf_nan=False
+    )
+    checkpoints: HostPath | None = setting(
+        "directory of the checkpoints of jobs", shown="beside `--data`, with `-checkpoints` after its name"
+    )
+    checkpoint_days: float = setting(
+        "days for which checkpoints of finished jobs are kept; 0: for ever", 0.0, ge=0, le=36500, allow_inf_nan=False
+    )
+    min_free_mib: int = setting(
+        "MiB of the data's disk that jobs, definitions and logs leave free; 0: no minimum, and no reserve",
+        64,
+        ge=0,
+        le=2**30,
+    )
+    log_level: LogLevel = setting("least severity of the server's log on stderr", LogLevel.INFO)
+    log_format: LogFormat = setting("format of the server's log: lines of text, or of JSON objects", LogFormat.TEXT)
+    log_mib: int = setting("MiB of output stored for each container of an attempt; 0: all", 500, ge=0, le=2**30)
+    metrics_token_file: Path | None = setting(
+        "file with the token that Prometheus sends to `/metrics`, with `--auth sigv4`", shown="none: refused there"
+    )
+    survey_every: float = setting("seconds between two surveys of the runtime's containers", 10.0, gt=0, le=3600)
 
     @model_validator(mode="before")
     @classmethod

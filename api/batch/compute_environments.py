@@ -241,12 +241,11 @@ async def update_compute_environment(parts: Parts, request: BatchRequest, body: 
     return _name_and_arn(made, request)
 
 
-async def delete_compute_environment(parts: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> Answer:
+async def delete_compute_environment(parts: Parts, request: BatchRequest, body: DeleteComputeEnvironment) -> None:
     """Deletes a DISABLED compute environment that belongs to no queue."""
     await parts.catalog.compute_environments.delete(
         environment_name(body.computeEnvironment, request.arns), caller=request.caller
     )
-    return {}
 
 
 async def describe_compute_environments(

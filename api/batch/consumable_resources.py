@@ -95,12 +95,11 @@ async def update_consumable_resource(parts: Parts, request: BatchRequest, body: 
     return _name_and_arn(made, request) | {"totalQuantity": resources.quantities(made).total}
 
 
-async def delete_consumable_resource(parts: Parts, request: BatchRequest, body: DeleteConsumableResource) -> Answer:
+async def delete_consumable_resource(parts: Parts, request: BatchRequest, body: DeleteConsumableResource) -> None:
     """Deletes a consumable resource."""
     await parts.catalog.consumable_resources.delete(
         resource_name(body.consumableResource, request.arns), caller=request.caller
     )
-    return {}
 
 
 async def describe_consumable_resource(parts: Parts, request: BatchRequest, body: DescribeConsumableResource) -> Answer:

@@ -86,13 +86,12 @@ async def register_job_definition(parts: Parts, request: BatchRequest, body: Reg
     return {"jobDefinitionName": made.ref.name, "jobDefinitionArn": arn, "revision": made.ref.revision}
 
 
-async def deregister_job_definition(parts: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> Answer:
+async def deregister_job_definition(parts: Parts, request: BatchRequest, body: DeregisterJobDefinition) -> None:
     """Makes a revision of a job definition INACTIVE."""
     ref = revision_ref(body.jobDefinition, request.arns)
     if ref is None:
         raise Invalid("jobDefinition must be name:revision or the ARN of a revision.")
     await parts.catalog.definitions.deregister(ref, caller=request.caller)
-    return {}
 
 
 async def describe_job_definitions(parts: Parts, request: BatchRequest, body: DescribeJobDefinitions) -> Answer:

@@ -114,10 +114,9 @@ async def update_job_queue(parts: Parts, request: BatchRequest, body: UpdateJobQ
     return _name_and_arn(made, request)
 
 
-async def delete_job_queue(parts: Parts, request: BatchRequest, body: DeleteJobQueue) -> Answer:
+async def delete_job_queue(parts: Parts, request: BatchRequest, body: DeleteJobQueue) -> None:
     """Deletes a DISABLED job queue, and terminates its jobs."""
     await parts.catalog.job_queues.delete(request.arns.queue_named(body.jobQueue), caller=request.caller)
-    return {}
 
 
 async def describe_job_queues(parts: Parts, request: BatchRequest, body: DescribeJobQueues) -> Answer:

@@ -41,7 +41,7 @@ SELF, CATALOG = Permission.SELF, Permission.CATALOG
 def batch_operation(
     name: str,
     permission: Permission,
-    handle: Callable[..., Awaitable[Answer]],
+    handle: Callable[..., Awaitable[Answer | None]],
     *,
     check_body: Callable[[bytes], None] | None = None,
 ) -> Operation:
@@ -50,7 +50,9 @@ def batch_operation(
     return aws_operation("batch", name, permission, handle, check_body=check_body, **place)
 
 
-def _of_tags(name: str, method: str, handle: Callable[..., Awaitable[Answer]], **members: type[BaseModel]) -> Operation:
+def _of_tags(
+    name: str, method: str, handle: Callable[..., Awaitable[Answer | None]], **members: type[BaseModel]
+) -> Operation:
     """AWS: the ARN is in the path, and the method selects the operation.
 
     The handler requires the permission to change the kind of the resource.

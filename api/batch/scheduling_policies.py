@@ -77,7 +77,7 @@ async def create_scheduling_policy(parts: Parts, request: BatchRequest, body: Cr
     return {"name": made.name, "arn": request.arns.policy(made.name)}
 
 
-async def update_scheduling_policy(parts: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> Answer:
+async def update_scheduling_policy(parts: Parts, request: BatchRequest, body: UpdateSchedulingPolicy) -> None:
     """Changes a scheduling policy."""
     check_policy_supported(body)
     name, fair = policy_name(body.arn, request.arns, member="arn"), body.fairsharePolicy
@@ -87,15 +87,13 @@ async def update_scheduling_policy(parts: Parts, request: BatchRequest, body: Up
         lambda policy: policy if fair is None else replace(policy, **to_policy(fair)),
         caller=request.caller,
     )
-    return {}
 
 
-async def delete_scheduling_policy(parts: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> Answer:
+async def delete_scheduling_policy(parts: Parts, request: BatchRequest, body: DeleteSchedulingPolicy) -> None:
     """Deletes a scheduling policy that belongs to no queue."""
     await parts.catalog.scheduling_policies.delete(
         policy_name(body.arn, request.arns, member="arn"), caller=request.caller
     )
-    return {}
 
 
 async def describe_scheduling_policies(parts: Parts, request: BatchRequest, body: DescribeSchedulingPolicies) -> Answer:

@@ -30,14 +30,14 @@ class StopJobs(WireModel):
     reason: Text
 
 
-async def cancel_job(parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def cancel_job(parts: Parts, request: BatchRequest, body: StopJob) -> None:
     """Cancels a job that has not started. A job that has started runs on, and is not retried."""
-    return await _stop(StopKind.CANCEL, parts, request, body)
+    await _stop(StopKind.CANCEL, parts, request, body)
 
 
-async def terminate_job(parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def terminate_job(parts: Parts, request: BatchRequest, body: StopJob) -> None:
     """Terminates a job: its containers get SIGTERM, and SIGKILL after the grace period."""
-    return await _stop(StopKind.TERMINATE, parts, request, body)
+    await _stop(StopKind.TERMINATE, parts, request, body)
 
 
 async def cancel_many(parts: Parts, request: BatchRequest, body: StopJobs) -> Answer:
@@ -58,13 +58,12 @@ def _job(text: str, request: BatchRequest) -> JobId | None:
     return to_job_id(request.arns.named(ArnKind.JOB, text))
 
 
-async def _stop(kind: StopKind, parts: Parts, request: BatchRequest, body: StopJob) -> Answer:
+async def _stop(kind: StopKind, parts: Parts, request: BatchRequest, body: StopJob) -> None:
     """AWS: neither an unknown id nor a malformed one is an error."""
     order = StopRequest(kind=kind, reason=validation.stop_reason_text(body.reason))
     job_id = _job(validation.required(body.jobId, "jobId"), request)
     if job_id is not None:
         await parts.jobs.stop(job_id, order, caller=request.caller)
-    return {}
 
 
 async def _stop_many(kind: StopKind, parts: Parts, request: BatchRequest, body: StopJobs) -> Answer:

@@ -45,19 +45,17 @@ _SERVICES: Mapping[ArnKind, Callable[[Parts], Taggable]] = {
 }
 
 
-async def tag_resource(parts: Parts, request: BatchRequest, body: TagResource) -> Answer:
+async def tag_resource(parts: Parts, request: BatchRequest, body: TagResource) -> None:
     """Sets tags of a resource."""
     service, key = _changed(parts, request)
     await service.tag(key, validation.validated_tags(body.tags), caller=request.caller)
-    return {}
 
 
-async def untag_resource(parts: Parts, request: BatchRequest) -> Answer:
+async def untag_resource(parts: Parts, request: BatchRequest) -> None:
     """Removes tags of a resource."""
     body = validate_values(UntagResource, {"tagKeys": list(request.keys)})
     service, key = _changed(parts, request)
     await service.untag(key, body.tagKeys, caller=request.caller)
-    return {}
 
 
 async def list_tags(parts: Parts, request: BatchRequest) -> Answer:

@@ -3,19 +3,20 @@
 from collections.abc import Container, Mapping
 from datetime import timedelta
 
+from batchq.api.stop_shapes import history_entry_answer
 from batchq.domain.container import Resources
-from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind, StopProgress
+from batchq.domain.enums import ACTIVE, FINISHED, QUEUED, Status, StopKind
 from batchq.domain.ids import JobId, job_path, node_of, parent_of
 from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle.container_rules import task_container_of
 from batchq.domain.lifecycle.stopping import awaits_final_checkpoint, latest_order
 from batchq.domain.lifecycle.views import shown_task
 from batchq.domain.progress import JobProgress
-from batchq.domain.stop_messages import ORDER_WORDS, STEP_WORDS
+from batchq.domain.stop_messages import ORDER_WORDS
 from batchq.domain.stop_values import StopStep
 from batchq.domain.use import use_words
 from batchq.domain.wording import duration_words
-from batchq.ports.history import HistoryEntry, HoldChange
+from batchq.ports.history import HistoryEntry
 
 #: A job, or the child `ID:INDEX` of an array.
 JOB = "/jobs/{job:[0-9a-f:-]{1,64}}"
@@ -122,36 +123,13 @@ def shown_resources(job: Job) -> Resources:
 
 
 def entry_words(entry: HistoryEntry) -> str:
-    """The reason of a history entry; of a step of an order what happened, and of a hold who holds or released it.
-
-    Of the end of a group its name and its counts.
-    """
-    if entry.group_end is not None:
-        end = entry.group_end
-        return f"group {end.name} ended: {end.succeeded} succeeded, {end.failed} failed, {end.stopped} stopped"
-    if entry.hold is not None:
-        return _hold_words(entry.hold)
-    return entry.reason or "" if entry.stop is None else _step_words(entry.stop)
+    """As `HistoryEntryResponse.text`."""
+    order = entry.stop and f"{ORDER_WORDS[entry.stop.kind].verb}{_author(entry.stop)}, '{entry.stop.reason}'"
+    return history_entry_answer(entry).text(order or "")
 
 
-def _step_words(step: StopStep) -> str:
-    text = STEP_WORDS.get(step.progress)
-    if text is None:
-        text = ORDER_WORDS[step.kind].verb + (f" by {step.user}" if step.user else "") + f", '{step.reason}'"
-    elif step.checkpoint is not None:
-        text = f"{text} {step.checkpoint}"
-    elif step.progress is StopProgress.FORCED and step.user:
-        text = f"{text} by {step.user}"
-    if step.container is not None:
-        return f"container {step.container}: {text}"
-    return text if step.node is None else f"node {step.node}: {text}"
-
-
-def _hold_words(change: HoldChange) -> str:
-    if change.hold is None:
-        return f"released by {change.released_by or 'the server'}"
-    verb = "paused" if change.hold.paused else "held"
-    return f"{verb} by {change.hold.user or 'the server'}: {change.hold.reason}"
+def _author(step: StopStep) -> str:
+    return f" by {step.user}" if step.user else ""
 
 
 def job_id_of(path: Mapping[str, str]) -> JobId:

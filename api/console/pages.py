@@ -206,6 +206,11 @@ async def _live_part(parts: Parts, operation: Operation, visit: Call[Any]) -> Fr
     return await _render(parts, visit, page, parts.events.last)
 
 
+def last_word(visit: Call[Any]) -> str:
+    """The last part of the path: of the paths of one handler, it tells which was requested."""
+    return visit.http.path.rpartition("/")[2]
+
+
 async def read_form(request: web.Request, shape: type[Shape]) -> Shape:
     """Parse the query of a GET or HEAD, or else the form. Raises InvalidMember.
 

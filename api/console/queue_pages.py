@@ -4,8 +4,9 @@ The forms enable, disable and drain a queue. Repeated, they change nothing, so t
 keeps jobs from being accepted or started has a page that describes it first.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -13,18 +14,19 @@ from msgspec.structs import replace
 
 from batchq.api.console.activity_pictures import PicturesQuery
 from batchq.api.console.job_words import tab_title
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.pages import Page, PageTable, Redirect, last_word
 from batchq.api.console.runs_of_rows import SweepPages, sweep_key, sweep_pages
 from batchq.api.console.state import ConsoleState
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Permission
-from batchq.domain.catalog import JobQueue, SchedulingPolicy
+from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.enums import State
 from batchq.domain.ids import QueueName
 from batchq.errors import NotFound
 from batchq.ports.catalog import Snapshot
 from batchq.services.job_views import JobView
+from batchq.services.overview import QueueOverview
 
 pages = PageTable()
 EFFECTS = {
@@ -37,6 +39,7 @@ EFFECTS = {
         "do not start until the drain ends."
     ),
 }
+STATES = {"enable": State.ENABLED, "disable": State.DISABLED}
 QUEUE = "/queues/{name:[^/]{1,256}}"
 
 
@@ -74,11 +77,7 @@ async def queue_page(parts: Parts, visit: Call[PicturesQuery]) -> Page:
     """One queue."""
     caller, name = visit.caller, QueueName(visit.path["name"])
     snapshot = await parts.jobs.snapshot(name, caller=caller)
-    shown = next(
-        (overview for overview in await parts.overviews.queues(caller=caller) if overview.queue.name == name), None
-    )
-    if shown is None:  # it was deleted meanwhile
-        raise NotFound(f"JobQueue {name} not found.")
+    shown = await _overview(parts, visit)
     jobs = await parts.jobs.describe([job_id for job_id, _ in snapshot.jobs], caller=caller)
     policy = None if shown.queue.policy is None else parts.catalog.policies.get(shown.queue.policy)
     values = {
@@ -115,56 +114,37 @@ def _shares(policy: SchedulingPolicy, snapshot: Snapshot) -> list[ShareRow]:
 
 
 @pages.get("/queues/{name}/disable", Permission.CATALOG)
-async def disable_queue_page(parts: Parts, visit: Call[None]) -> Page:
-    return await _order_page(parts, visit, "disable")
-
-
 @pages.get("/queues/{name}/drain", Permission.CATALOG)
-async def drain_queue_page(parts: Parts, visit: Call[None]) -> Page:
-    return await _order_page(parts, visit, "drain")
-
-
-async def _order_page(parts: Parts, visit: Call[None], order: str) -> Page:
+async def queue_order_page(parts: Parts, visit: Call[None]) -> Page:
     """What the order does to the queue, and its form."""
-    name = visit.path["name"]
-    queues = await parts.overviews.queues(caller=visit.caller)
-    shown = next((overview for overview in queues if overview.queue.name == name), None)
-    if shown is None:
-        raise NotFound(f"JobQueue {name} not found.")
+    shown, order = await _overview(parts, visit), last_word(visit)
     values = {"overview": shown, "queue": shown.queue, "order": order, "effect": EFFECTS[order]}
-    return Page(template="queue_order.html", title=f"{order.capitalize()} queue {name}", values=values)
+    return Page(template="queue_order.html", title=f"{order.capitalize()} queue {shown.queue.name}", values=values)
 
 
 @pages.post("/queues/{name}/enable", Permission.CATALOG)
-async def post_enable_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated_queue(parts, visit, lambda queue: replace(queue, state=State.ENABLED))
-
-
 @pages.post("/queues/{name}/disable", Permission.CATALOG)
-async def post_disable_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated_queue(parts, visit, lambda queue: replace(queue, state=State.DISABLED))
+async def post_queue_state(parts: Parts, visit: Call[None]) -> Redirect:
+    name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="UpdateJobQueue")
+    state = STATES[last_word(visit)]
+    await parts.catalog.job_queues.update(name, lambda queue: replace(queue, state=state), caller=caller)
+    return _to_queue(name)
 
 
 @pages.post("/queues/{name}/drain", Permission.CATALOG)
-async def post_drain_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _drained_queue(parts, visit, drained=True)
-
-
 @pages.post("/queues/{name}/undrain", Permission.CATALOG)
-async def post_undrain_queue(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _drained_queue(parts, visit, drained=False)
-
-
-async def _updated_queue(parts: Parts, visit: Call[None], change: Callable[[JobQueue], JobQueue]) -> Redirect:
-    name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="UpdateJobQueue")
-    await parts.catalog.job_queues.update(name, change, caller=caller)
-    return _to_queue(name)
-
-
-async def _drained_queue(parts: Parts, visit: Call[None], *, drained: bool) -> Redirect:
+async def post_queue_drain(parts: Parts, visit: Call[None]) -> Redirect:
     name, caller = QueueName(visit.path["name"]), replace(visit.caller, operation="DrainQueue")
-    await parts.catalog.drain_queue(name, drained=drained, caller=caller)
+    await parts.catalog.drain_queue(name, drained=last_word(visit) == "drain", caller=caller)
     return _to_queue(name)
+
+
+async def _overview(parts: Parts, visit: Call[Any]) -> QueueOverview:
+    """The queue that the path names. Raises NotFound."""
+    for overview in await parts.overviews.queues(caller=visit.caller):
+        if overview.queue.name == visit.path["name"]:
+            return overview
+    raise NotFound(f"JobQueue {visit.path['name']} not found.")
 
 
 def _to_queue(name: QueueName) -> Redirect:

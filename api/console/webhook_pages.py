@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.console.forms import Form, new_invocation
-from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect
+from batchq.api.console.pages import Page, PageAnswer, PageTable, Redirect, last_word
 from batchq.api.console.state import ConsoleState
 from batchq.api.http.http import RequestQuery, Word
 from batchq.api.operations.operations import Call, CallLimit
@@ -129,13 +129,11 @@ async def post_test_webhook(parts: Parts, visit: Call[None]) -> Page:
 
 
 @pages.post(f"{WEBHOOK}/enable", Permission.SELF)
-async def post_enable_webhook(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated(parts, visit, enable=True)
-
-
 @pages.post(f"{WEBHOOK}/disable", Permission.SELF)
-async def post_disable_webhook(parts: Parts, visit: Call[None]) -> PageAnswer:
-    return await _updated(parts, visit, enable=False)
+async def post_webhook_state(parts: Parts, visit: Call[None]) -> Redirect:
+    webhook_id, caller = _visited(parts, visit).webhook.id, _as(visit, "UpdateWebhook")
+    enable = last_word(visit) == "enable"
+    return _to_webhook(await parts.webhooks.update(webhook_id, enable=enable, rotate=False, caller=caller))
 
 
 @pages.post(f"{WEBHOOK}/rotate", Permission.SELF)
@@ -157,11 +155,6 @@ async def post_redeliver_webhook(parts: Parts, visit: Call[RedeliverForm]) -> Pa
     except (Invalid, NotFound) as why:  # NotFound: the event
         return _page(parts, stored, visit.caller, error=str(why))
     return _to_webhook(stored)
-
-
-async def _updated(parts: Parts, visit: Call[None], *, enable: bool) -> Redirect:
-    webhook_id, caller = _visited(parts, visit).webhook.id, _as(visit, "UpdateWebhook")
-    return _to_webhook(await parts.webhooks.update(webhook_id, enable=enable, rotate=False, caller=caller))
 
 
 def _to_webhook(stored: StoredWebhook) -> Redirect:

@@ -127,7 +127,7 @@ async def _describe_training_streams(
     return {"logStreams": answers, **more}
 
 
-def _operation(name: str, handle: Callable[..., Awaitable[Answer]]) -> Operation:
+def _operation(name: str, handle: Callable[..., Awaitable[Answer | None]]) -> Operation:
     place = {"method": "POST", "path": "/", "target": PREFIX + name, "media": CONTENT_TYPE}
     return aws_operation("logs", name, Permission.SELF, handle, **place)
 

@@ -18,8 +18,7 @@ from batchq.domain.ids import GroupId, QueueName
 from batchq.domain.times import EPOCH
 from batchq.errors import Invalid
 from batchq.ports.groups import GroupQuery
-from batchq.ports.history import GroupEnd
-from batchq.ports.responses.groups import GroupEndResponse, GroupRow, GroupsResponse
+from batchq.ports.responses.groups import GroupRow, GroupsResponse
 
 MAX_GROUPS = 1000
 
@@ -92,11 +91,6 @@ def group_answer(group: Group) -> GroupRow:
         cpu_seconds=group.cpu_seconds if group.measured else None,
         peak_memory_bytes=group.peak_memory,
     )
-
-
-def group_end_answer(end: GroupEnd | None) -> GroupEndResponse | None:
-    """None for an entry that is not about the end of a group."""
-    return None if end is None else answer_of(GroupEndResponse, end, group_name=end.name)
 
 
 def _position(text: str) -> int:

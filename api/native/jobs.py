@@ -5,26 +5,27 @@ from typing import Any
 from batchq.accounts.wire import EmptyRequest
 from batchq.api.http.answers import answer_of
 from batchq.api.http.http import Reason, RequestBody, Word
-from batchq.api.native.groups import group_end_answer
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import hold_answer, hold_change_answer, stop_order_answer, stop_step_answer
+from batchq.api.stop_shapes import (
+    history_entry_answer,
+    hold_answer,
+    stop_order_answer,
+)
 from batchq.domain.access.accounts import Permission
 from batchq.domain.enums import StopKind
 from batchq.domain.ids import QueueName
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.domain.stop_request import StopRequest
-from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
-from batchq.ports.history import HistoryEntry
 from batchq.ports.responses.checkpoints import (
     CheckpointResponse,
     CheckpointsResponse,
     DeleteCheckpointResponse,
     RequestCheckpointResponse,
 )
-from batchq.ports.responses.jobs import ForceFailResponse, HeldJobResponse, HistoryEntryResponse, JobHistoryResponse
+from batchq.ports.responses.jobs import ForceFailResponse, HeldJobResponse, JobHistoryResponse
 from batchq.ports.responses.server import DrainQueueResponse, EmptyResponse
 
 
@@ -102,7 +103,7 @@ async def resume_job(parts: Parts, call: Call[EmptyRequest]) -> HeldJobResponse:
 async def get_job_history(parts: Parts, call: Call[None]) -> JobHistoryResponse:
     """Lists the statuses of a job, the orders to stop it and its holds, oldest first."""
     entries = await parts.jobs.history(call.job_id, caller=call.caller)
-    return JobHistoryResponse(job_id=call.job_id, history=tuple(map(_history_entry, entries)))
+    return JobHistoryResponse(job_id=call.job_id, history=tuple(map(history_entry_answer, entries)))
 
 
 @operations.add("ForceFail", "POST", f"{JOB}/forcefail", Permission.MAINTENANCE)
@@ -135,19 +136,6 @@ async def _held_job(parts: Parts, call: Call[Any], *, was_held: bool | None = No
         hold=hold_answer(job.hold),
         stop_order=stop_order_answer(job.stop_orders[-1]) if job.stop_orders else None,
         was_held=was_held,
-    )
-
-
-def _history_entry(entry: HistoryEntry) -> HistoryEntryResponse:
-    step = None if entry.stop is None else stop_step_answer(entry.stop)
-    return HistoryEntryResponse(
-        at=milliseconds(entry.at),
-        status=entry.status,
-        reason=entry.reason,
-        attempt=entry.attempt,
-        stop_order=step,
-        hold=hold_change_answer(entry.hold),
-        group_end=group_end_answer(entry.group_end),
     )
 
 

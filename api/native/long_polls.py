@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from batchq.api.auth.authentication import is_still_admitted
+from batchq.api.http.answers import answer_of
 from batchq.api.http.http import (
     REQUEST_ID,
     HttpRefusal,
@@ -22,15 +23,13 @@ from batchq.api.http.http import (
     struct_to_json,
     while_connected,
 )
-from batchq.api.native.groups import group_end_answer
 from batchq.api.native.job_selection import bare_name, parse_job_id, parse_status
 from batchq.api.operations.operation_table import OperationTable, missing_is_404
 from batchq.api.operations.operations import JOB, Call, CallLimit
 from batchq.api.operations.parts import Parts
-from batchq.api.stop_shapes import hold_change_answer, stop_step_answer
+from batchq.api.stop_shapes import history_entry_answer
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import GroupId, JobId, QueueName
-from batchq.domain.times import milliseconds
 from batchq.errors import Unavailable
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 from batchq.ports.responses.records import EventResponse, GetJobLogResponse, ListEventsResponse, LogLineResponse
@@ -192,20 +191,16 @@ def to_filter(query: ListEventsQuery) -> FeedFilter:
 
 def event_answer(saved: FeedEntry) -> EventResponse:
     entry = saved.entry
-    return EventResponse(
+    return answer_of(
+        EventResponse,
+        history_entry_answer(entry),
         number=saved.number,
-        at=milliseconds(entry.at),
         job_id=entry.job_id,
         job_name=saved.job_name,
         job_queue=saved.queue,
         user=saved.owner.user,
         account=saved.owner.account,
-        status=entry.status,
         status_reason=entry.reason,
-        attempt=entry.attempt,
-        stop_order=None if entry.stop is None else stop_step_answer(entry.stop),
-        hold=hold_change_answer(entry.hold),
-        group_end=group_end_answer(entry.group_end),
     )
 
 

@@ -164,15 +164,21 @@ def aws_operation(
     service: str,
     name: str,
     access: Permission,
-    handle: Callable[..., Awaitable[Answer]],
+    handle: Callable[..., Awaitable[Answer | None]],
     /,
     **members: Any,  # noqa: ANN401 - those of Operation
 ) -> Operation:
     """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
 
+    AWS: an operation that returns nothing is answered with an empty object.
+
     `service`: its name in `aws_models`. The second argument is the Call, or the request that the dialect's table makes.
     """
     shape = get_type_hints(handle).get("body")
-    carry_out = handle if shape is None else lambda parts, request: handle(parts, request, request.input)
+
+    async def carry_out(parts: object, request: Any) -> Answer:  # noqa: ANN401 - as the handler's
+        bodies = () if shape is None else (request.input,)
+        return await handle(parts, request, *bodies) or {}
+
     own = {"name": name, "access": access, "handle": carry_out, "body": shape, "answer": AwsResponse(service, name)}
     return documented(handle, **{**own, "description": "", **members})

@@ -102,27 +102,33 @@ class Monitoring(Struct, frozen=True, kw_only=True):
     token: Callable[[], str | None] | None
 
 
-class Parts(Struct, frozen=True, kw_only=True):
-    """The services and settings of a server that handlers use. All requests of all listeners use the same value."""
+class Services(Struct, frozen=True, kw_only=True):
+    """The services of a server that both its handlers and its own loops and reports use."""
 
-    jobs: JobService
-    views: JobViewService
-    submissions: SubmissionService
+    clock: Clock
     catalog: CatalogService
+    jobs: JobService
+    submissions: SubmissionService
     search: JobSearchService
-    #: The jobs of SageMaker's dialect.
-    named: NamedJobService
-    #: `overviews.activity` reads the activity over time.
-    overviews: OverviewService
     explanations: ExplanationService
     bulk_stops: BulkStopService
     checkpoints: CheckpointService
     #: `costs.metrics` reads the metrics of jobs.
     costs: CostService
     budgets: BudgetService
-    events: EventService
     webhooks: WebhookService
     logs: CloudWatchLogs
+
+
+class Parts(Services, frozen=True, kw_only=True):
+    """The services and settings of a server that handlers use. All requests of all listeners use the same value."""
+
+    views: JobViewService
+    #: The jobs of SageMaker's dialect.
+    named: NamedJobService
+    #: `overviews.activity` reads the activity over time.
+    overviews: OverviewService
+    events: EventService
     #: The streams of `/aws/sagemaker/TrainingJobs`.
     training_logs: TrainingLogStreams
     job_log: LogFollower
@@ -130,7 +136,6 @@ class Parts(Struct, frozen=True, kw_only=True):
     accounts: AccountAdmin
     audit: AuditRecordService
     tokens: PageTokens
-    clock: Clock
     #: The account id of the server, in ARNs.
     account: str
     #: The region for requests without a credential.

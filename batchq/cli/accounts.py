@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import to_builtins
 
 from batchq.cli.admin_backend import add_subcommand, given_flags, perform
-from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.output import print_notice, write_line
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.tables import (
     Column,
@@ -140,20 +140,18 @@ def _account_request(args: Namespace) -> dict[str, object]:
     return request | ({"allowance": None} if "allowance" in given else {})
 
 
-def _save_account(operation: str, args: Namespace) -> int:
+def _save_account(operation: str, args: Namespace) -> None:
     account = perform(args, operation, _account_request(args), answer=accounts.AccountResponse)
     write_line(escape(_render_account(account)))
-    return DONE
 
 
-def _delete(operation: str, args: Namespace) -> int:
+def _delete(operation: str, args: Namespace) -> None:
     perform(args, operation, {"name": args.name}, answer=EmptyResponse)
-    return DONE
 
 
-def _list_accounts(args: Namespace) -> int:
+def _list_accounts(args: Namespace) -> None:
     result = perform(args, "DescribeAccounts", given_flags(args, "name"), answer=accounts.AccountsResponse)
-    return print_result(args, result, map(_render_account, result.accounts))
+    print_result(args, result, map(_render_account, result.accounts))
 
 
 def _render_account(account: accounts.AccountResponse) -> str:
@@ -212,19 +210,17 @@ def _add_user_flags(command: ArgumentParser) -> None:
     )
 
 
-def _save_user(operation: str, args: Namespace) -> int:
+def _save_user(operation: str, args: Namespace) -> None:
     request = given_flags(args, "name", "account", "role", "coordinates")
     request |= {"role": args.role.upper()} if args.role else {}
     user = perform(args, operation, request, answer=accounts.UserResponse)
     also = f"  coordinates {','.join(user.coordinates)}" if user.coordinates else ""
     write_line(escape(f"{user.name:16}  {user.role:8}  {user.account}{also}"))
-    return DONE
 
 
-def _list_users(args: Namespace) -> int:
+def _list_users(args: Namespace) -> None:
     result = perform(args, "DescribeUsers", given_flags(args, "name"), answer=accounts.UsersResponse)
     print_list(args, result, result.users, _USER_COLUMNS)
-    return 0
 
 
 def add_key(command: ArgumentParser) -> None:
@@ -245,13 +241,12 @@ def add_key(command: ArgumentParser) -> None:
         each.add_argument("id")
 
 
-def _create_key(args: Namespace) -> int:
+def _create_key(args: Namespace) -> None:
     """Print the key as a shell command, for `eval "$(batchq key create --user me)"`."""
     key = perform(args, "CreateKey", given_flags(args, "user"), answer=accounts.NewKeyResponse)
     if key.first_user:
         print_notice(f"{key.user} is the first user, with the role ADMIN")
     print(f"export AWS_ACCESS_KEY_ID={_quoted(key.id)} AWS_SECRET_ACCESS_KEY={_quoted(key.secret)}")
-    return 0
 
 
 def _quoted(part: str) -> str:
@@ -261,13 +256,11 @@ def _quoted(part: str) -> str:
     return quote(part)
 
 
-def _list_keys(args: Namespace) -> int:
+def _list_keys(args: Namespace) -> None:
     result = perform(args, "ListKeys", given_flags(args, "user"), answer=accounts.KeysResponse)
     print_list(args, result, result.keys, _KEY_COLUMNS)
-    return 0
 
 
-def _change_key(args: Namespace) -> int:
+def _change_key(args: Namespace) -> None:
     operation, members = args.change
     perform(args, operation, {"id": args.id, **members}, answer=EmptyResponse)
-    return 0

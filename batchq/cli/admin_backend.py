@@ -26,7 +26,7 @@ def add_subcommand(
     subcommands: Any,  # noqa: ANN401 - argparse's
     name: str,
     summary: str,
-    run: Callable[[Namespace], int],
+    run: Callable[[Namespace], int | None],
 ) -> ArgumentParser:
     """Add a subcommand that works on the files or on a server, with the flags that select one of them."""
     command = add_parser(subcommands, name, summary, run)

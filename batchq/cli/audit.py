@@ -6,7 +6,6 @@ from pathlib import Path
 from batchq.cli.admin_backend import check_backend_flags
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job
-from batchq.cli.output import DONE
 from batchq.cli.quantities import parse_time
 from batchq.cli.tables import Column, print_list, text_column, time_column
 from batchq.domain.access.audit import AuditQuery
@@ -33,7 +32,6 @@ def add_audit(command: ArgumentParser) -> None:
       batchq audit --since 2d --user cora
       batchq audit --job 8f2c51a7
     """
-    command.set_defaults(run=run_audit)
     text = "records after this time: 1h, 2d, or 2026-11-23T18:30"
     command.add_argument("--since", type=parse_time, metavar="TIME", help=text)
     command.add_argument("--user", help="records of this user")
@@ -45,13 +43,12 @@ def add_audit(command: ArgumentParser) -> None:
     command.add_argument("--data", type=Path, help="read the files of this data directory, not a server")
 
 
-def run_audit(args: Namespace) -> int:
+def run_audit(args: Namespace) -> None:
     if args.limit < 1:
         raise UsageError("--limit must be at least 1")
     check_backend_flags(args)
     records = _records_of_server(args) if args.data is None else _records_of_files(args)
     print_list(args, records, records, COLUMNS, empty="no record matches")
-    return DONE
 
 
 def _records_of_server(args: Namespace) -> list[AuditRecordResponse]:

@@ -69,7 +69,6 @@ def add_cancel(command: ArgumentParser) -> None:
       batchq cancel -t pending -q night --dry-run
     """
     _add_common_flags(command)
-    command.set_defaults(run=run_cancel)
 
 
 def run_cancel(args: Namespace) -> int:
@@ -90,7 +89,6 @@ def add_terminate(command: ArgumentParser) -> None:
       batchq list -t running --held -o ids | batchq terminate -
     """
     _add_common_flags(command)
-    command.set_defaults(run=run_terminate)
     _add_checkpoint_flags(command)
     command.add_argument(
         "-s",

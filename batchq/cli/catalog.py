@@ -1,7 +1,8 @@
 """`batchq queue`, `env`, `def` and `resource`: lists and details of what jobs refer to, by AWS's operations."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -168,7 +169,7 @@ def _add_show(
     subcommands: Any,  # noqa: ANN401 - argparse's
     member: str,
     summary: str,
-    run: Callable[[Namespace], int],
+    run: Callable[[Namespace], int | None],
 ) -> None:
     show = add_parser(subcommands, "show", summary, run)
     add_single_flags(show)
@@ -190,27 +191,25 @@ def _named(url: str, kind: CatalogKind, name: str) -> Document:
     return latest
 
 
-def _show(args: Namespace, resource: Document, fields: Callable[[Document], Iterator[Field]]) -> int:
+def _show(args: Namespace, resource: Document, fields: Callable[[Document], Iterator[Field]]) -> None:
     if prints_json(args):
         print_json(args, resource)
     else:
         print_fields(fields(resource), color=uses_color(args.color))
-    return DONE
 
 
-def _show_queue(args: Namespace) -> int:
+def _show_queue(args: Namespace) -> None:
     """Print the settings, and the activity of the queue."""
     url = url_of(args)
     queue = _named(url, QUEUES, args.queue_name)
-    status = _show(args, queue, queue_fields)
+    _show(args, queue, queue_fields)
     if not prints_json(args):
         write_line("")
         for line in activity_lines(fetch_activity(url, queue["jobQueueName"])):
             write_line(line)
-    return status
 
 
-def _show_environment(args: Namespace) -> int:
+def _show_environment(args: Namespace) -> None:
     url = url_of(args)
     environment = _named(url, ENVIRONMENTS, args.environment_name)
     response = fetch_machines(url, environment["computeEnvironmentName"])
@@ -218,21 +217,18 @@ def _show_environment(args: Namespace) -> int:
     _show(args, environment | machines, environment_fields)
     if not prints_json(args):
         print_machines(args, response)
-    return DONE
 
 
-def _show_definition(args: Namespace) -> int:
+def _show_definition(args: Namespace) -> None:
     """Print the revision, and what its last 100 jobs used."""
     url = url_of(args)
     definition = _named(url, DEFINITIONS, args.definition_name)
-    if prints_json(args):
-        return _show(args, definition, definition_fields)
-    request = {"jobDefinition": f"{definition['jobDefinitionName']}:{definition['revision']}"}
-    try:
-        use = call(url, DEFINITION_USE, request, answer=DefinitionUseResponse)
-    except Invalid:  # a server without this operation
-        return _show(args, definition, definition_fields)
-    return _show(args, definition, lambda shown: chain(definition_fields(shown), definition_use_fields(use)))
+    use: Iterable[Field] = ()
+    if not prints_json(args):
+        request = {"jobDefinition": f"{definition['jobDefinitionName']}:{definition['revision']}"}
+        with suppress(Invalid):  # a server without this operation
+            use = definition_use_fields(call(url, DEFINITION_USE, request, answer=DefinitionUseResponse))
+    _show(args, definition, lambda shown: chain(definition_fields(shown), use))
 
 
 class QueueRow(NamedTuple):
@@ -253,12 +249,12 @@ class QueueRow(NamedTuple):
         return ",".join(item.compute_environment.rpartition("/")[2] for item in self.queue.compute_environment_order)
 
 
-def _list_queues(args: Namespace) -> int:
+def _list_queues(args: Namespace) -> None:
     url = url_of(args)
     response = _all(url, QUEUES.path, QUEUES.list_member, {})
     if prints_json(args):
         print_json(args, response)
-        return DONE
+        return
     queues = to_answer(response, batch.DescribeJobQueuesResponse, url=url).job_queues
     jobs = {queue.job_queue: queue for queue in fetch_overview(url).queues}
     rows = [QueueRow(queue, jobs.get(queue.job_queue_name)) for queue in queues]
@@ -273,7 +269,6 @@ def _list_queues(args: Namespace) -> int:
     ]
     rows.sort(key=lambda row: -row.queue.priority)
     print_list(args, response, rows, columns, document=lambda row: row.queue)
-    return DONE
 
 
 def _state_column(state: Callable[[Row], str]) -> Column[Row]:
@@ -299,12 +294,12 @@ class EnvironmentRow(NamedTuple):
     capacity: EnvironmentResponse | None
 
 
-def _list_environments(args: Namespace) -> int:
+def _list_environments(args: Namespace) -> None:
     url = url_of(args)
     response = _all(url, ENVIRONMENTS.path, ENVIRONMENTS.list_member, {})
     if prints_json(args):
         print_json(args, response)
-        return DONE
+        return
     environments = to_answer(response, batch.DescribeComputeEnvironmentsResponse, url=url).compute_environments
     capacity = {item.compute_environment: item for item in fetch_overview(url).capacity}
     columns: list[Column[EnvironmentRow]] = [
@@ -317,18 +312,16 @@ def _list_environments(args: Namespace) -> int:
     ]
     rows = [EnvironmentRow(item, capacity.get(item.compute_environment_name)) for item in environments]
     print_list(args, response, rows, columns, document=lambda row: row.environment)
-    return DONE
 
 
-def _create_environment(args: Namespace) -> int:
+def _create_environment(args: Namespace) -> None:
     request = {"computeEnvironmentName": args.environment_name, "type": "UNMANAGED", "tags": _tags(args)}
     vcpus = {} if args.vcpus is None else {"unmanagedvCpus": args.vcpus}
     call(url_of(args), "/v1/createcomputeenvironment", request | vcpus, answer=Document)
     write_line(escape(f"environment {args.environment_name} is ENABLED"))
-    return DONE
 
 
-def _update_environment(args: Namespace) -> int:
+def _update_environment(args: Namespace) -> None:
     url = url_of(args)
     environment = _named(url, ENVIRONMENTS, args.environment_name)
     name, tags_path = environment["computeEnvironmentName"], f"/v1/tags/{environment['computeEnvironmentArn']}"
@@ -341,7 +334,6 @@ def _update_environment(args: Namespace) -> int:
         size = {"computeResources": {"maxvCpus": args.vcpus}} if managed else {"unmanagedvCpus": args.vcpus}
         call(url, "/v1/updatecomputeenvironment", {"computeEnvironment": name} | size, answer=Document)
     write_line(escape(f"environment {name} is updated"))
-    return DONE
 
 
 def _tags(args: Namespace) -> Mapping[str, str]:
@@ -350,7 +342,7 @@ def _tags(args: Namespace) -> Mapping[str, str]:
     return engine | {f"{LABEL_TAG}{key}": value for key, value in args.label}
 
 
-def _list_definitions(args: Namespace) -> int:
+def _list_definitions(args: Namespace) -> None:
     url, name = url_of(args), args.definition_name
     request = {"status": "ACTIVE", **({"jobDefinitionName": name} if name else {})}
     response = _all(url, DEFINITIONS.path, DEFINITIONS.list_member, request)
@@ -370,10 +362,9 @@ def _list_definitions(args: Namespace) -> int:
     if name and not found:
         raise NotFound(f"there is no job definition {name!r} with an active revision")
     print_list(args, response, found if name else list(latest.values()), columns, empty="there are no job definitions")
-    return DONE
 
 
-def _list_resources(args: Namespace) -> int:
+def _list_resources(args: Namespace) -> None:
     url = url_of(args)
     response = _all(url, LIST_RESOURCES, "consumableResources", {})
     columns: list[Column[batch.ConsumableResourceSummary]] = [
@@ -384,9 +375,8 @@ def _list_resources(args: Namespace) -> int:
     ]
     rows = to_answer(response, batch.ListConsumableResourcesResponse, url=url).consumable_resources
     print_list(args, response, rows, columns, empty="there are no consumable resources")
-    return DONE
 
 
-def _show_resource(args: Namespace) -> int:
+def _show_resource(args: Namespace) -> None:
     request = {"consumableResource": args.resource_name}
-    return _show(args, call(url_of(args), DESCRIBE_RESOURCE, request, answer=Document), resource_fields)
+    _show(args, call(url_of(args), DESCRIBE_RESOURCE, request, answer=Document), resource_fields)

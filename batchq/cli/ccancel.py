@@ -48,7 +48,6 @@ def add_ccancel(command: CommandParser) -> None:
       batchq ccancel -u ada -t P -p night
     """
     command.epilog = _EXIT_STATUSES
-    command.set_defaults(run=run_ccancel)
     add_selection_flags(command, times=False, aliases=ALIASES, jobs=STEP_HELP)
     _replace_flags(command)
     command.add_argument("--json", action="store_true", help="print the result, or the error, as JSON")

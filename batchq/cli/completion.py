@@ -35,15 +35,13 @@ def add_completion(command: ArgumentParser) -> None:
     zsh:  eval "$(batchq completion zsh)"        in ~/.zshrc
     fish: batchq completion fish | source        in ~/.config/fish/config.fish
     """
-    command.set_defaults(run=run_completion)
     command.add_argument("shell", choices=SHELLS)
 
 
-def run_completion(args: Namespace) -> int:
+def run_completion(args: Namespace) -> None:
     from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - see `complete`
 
     write_line(shellcode(["batchq"], shell=args.shell))
-    return 0
 
 
 def complete(parser: ArgumentParser) -> None:

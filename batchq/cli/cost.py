@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from batchq.cli.http_client import call, url_of
 from batchq.cli.job_selection import FILTER_FLAGS, add_selection_flags, selected_ids
-from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.output import print_notice, write_line
 from batchq.cli.quantities import parse_time
 from batchq.cli.server_requests import fetch_job
 from batchq.cli.tables import Column, Row, add_parser, print_list, prints_json, text_column
@@ -54,7 +54,6 @@ def add_cost(command: ArgumentParser) -> None:
       batchq cost --by user                               this month, by user
       batchq cost --by queue --since 2026-10-01 --until 2026-11-01
     """
-    command.set_defaults(run=run_cost)
     add_selection_flags(command, times=False)
     report = command.add_argument_group("report")
     report.add_argument("--by", choices=GROUPS, help="what the report adds up (account)")
@@ -66,19 +65,19 @@ def add_cost(command: ArgumentParser) -> None:
     )
 
 
-def run_cost(args: Namespace) -> int:
+def run_cost(args: Namespace) -> None:
     is_selected = any(getattr(args, name) for name in ("jobs", "me", "held", "stopped", *FILTER_FLAGS))
     if not is_selected:
-        return _print_report(args)
+        _print_report(args)
+        return
     if args.by or args.since or args.until:
         raise UsageError("--by, --since and --until are for a report: give no job and no filter")
     url = url_of(args)
     rows = [fetch_job(url, job, "/cost", answer=costs.JobCostResponse) for job in selected_ids(args, url, {})]
     print_list(args, {"jobs": rows}, rows, JOB_COLUMNS, empty="no job matches")
-    return DONE
 
 
-def _print_report(args: Namespace) -> int:
+def _print_report(args: Namespace) -> None:
     by = args.by or GROUPS[0]
     request: dict[str, object] = {"by": by.upper()}
     for member, at in (("since", args.since), ("until", args.until)):
@@ -96,7 +95,6 @@ def _print_report(args: Namespace) -> int:
     print_list(args, report, report.rows, columns, empty="no job has run in this time")
     if report.more and not prints_json(args):
         print_notice("not all costs are in this report: name fewer days by --since and --until")
-    return DONE
 
 
 def _name(*, account: str | None, queue: str | None) -> str:
@@ -139,13 +137,12 @@ def add_budget(command: ArgumentParser) -> None:
     _add_key_flags(removing)
 
 
-def run_list_budgets(args: Namespace) -> int:
+def run_list_budgets(args: Namespace) -> None:
     answer = call(url_of(args), LIST_BUDGETS, {}, answer=costs.ListBudgetsResponse)
     print_list(args, answer, answer.budgets, BUDGET_COLUMNS, empty="there are no budgets")
-    return DONE
 
 
-def run_set_budget(args: Namespace) -> int:
+def run_set_budget(args: Namespace) -> None:
     if args.soft is None and args.hard is None:
         raise UsageError("give --soft, --hard or both")
     limits = {name: value for name, value in (("soft", args.soft), ("hard", args.hard)) if value is not None}
@@ -153,13 +150,11 @@ def run_set_budget(args: Namespace) -> int:
     budget = call(url_of(args), SET_BUDGET, request, answer=costs.BudgetResponse)
     name = _name(account=budget.account, queue=budget.job_queue)
     write_line(escape(f"budget of {name} set: {budget.spent:.2f} {budget.currency} are spent"))
-    return DONE
 
 
-def run_remove_budget(args: Namespace) -> int:
+def run_remove_budget(args: Namespace) -> None:
     call(url_of(args), REMOVE_BUDGET, _key(args), answer=EmptyResponse)
     write_line(escape(f"budget of {_name(account=args.account, queue=args.queue)} removed"))
-    return DONE
 
 
 def _add_key_flags(command: ArgumentParser) -> None:

@@ -24,21 +24,18 @@ def _add_data(command: ArgumentParser) -> None:
 
 def add_backup(command: ArgumentParser) -> None:
     """Copy the database as of one moment. Logs are not in the database: copy the folder `logs` afterwards."""
-    command.set_defaults(run=run_backup)
     command.add_argument("file", type=Path, help="file of the copy, outside the data directory")
     _add_data(command)
     command.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
-def run_backup(args: Namespace) -> int:
+def run_backup(args: Namespace) -> None:
     back_up(settings_of(args).data, args.file, force=args.force)
     print(f"{args.file}: {args.file.stat().st_size} bytes, checked")
-    return 0
 
 
 def add_check(command: ArgumentParser) -> None:
     """Check the database, or a backup, by SQLite's integrity check and row by row. Nothing is changed."""
-    command.set_defaults(run=run_check)
     command.add_argument("file", type=Path, nargs="?", help="a backup; without it, the database of the data directory")
     _add_data(command)
 
@@ -68,7 +65,6 @@ def add_restore(command: ArgumentParser) -> None:
 
     In another directory than its own the backup becomes a new instance, which ignores the containers of the old one.
     """
-    command.set_defaults(run=run_restore)
     command.add_argument(
         "file", type=Path, nargs="?", help="the backup; without it, and with --take-over: the copied or moved data"
     )
@@ -78,11 +74,12 @@ def add_restore(command: ArgumentParser) -> None:
     )
 
 
-def run_restore(args: Namespace) -> int:
+def run_restore(args: Namespace) -> None:
     """Replace the database while no server uses it."""
     data, now = settings_of(args).data, SystemClock().now()
     if args.file is None:
-        return _take_over(data, now, confirmed=args.take_over)
+        _take_over(data, now, confirmed=args.take_over)
+        return
     exists = args.file.exists()
     with rights_of_owner(data):  # the owner's server must be able to read the result
         if exists and not os.access(args.file, os.R_OK, effective_ids=True):
@@ -103,10 +100,9 @@ def run_restore(args: Namespace) -> int:
     print(
         f"{data} is restored; `batchq serve` reattaches containers, and starts no job before `batchq leave-safe-mode`"
     )
-    return 0
 
 
-def _take_over(data: Path, now: datetime, *, confirmed: bool) -> int:
+def _take_over(data: Path, now: datetime, *, confirmed: bool) -> None:
     if not confirmed:
         raise UsageError("give a backup, or --take-over for a data directory that was copied or moved")
     with rights_of_owner(data):
@@ -114,4 +110,3 @@ def _take_over(data: Path, now: datetime, *, confirmed: bool) -> int:
     print(
         f"{data} is the data of instance {instance} now; `batchq serve` starts no job before `batchq leave-safe-mode`"
     )
-    return 0

@@ -18,7 +18,6 @@ TIMEOUT = 5.0  # seconds
 
 def add_doctor(command: ArgumentParser) -> None:
     """Diagnose engine, data, disk, clock, server and jobs, and recommend remedies. Nothing is changed."""
-    command.set_defaults(run=run_doctor)
     command.add_argument("--data", type=Path, help="data directory, with the database and the logs")
     add_form_flag(command)
 

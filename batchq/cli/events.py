@@ -28,7 +28,6 @@ def add_events(command: ArgumentParser) -> None:
     batchq events sweep -f                 those of the jobs of a group or an array
     batchq events -t FAILED -q gpu | jq    the stored failures of one queue
     """
-    command.set_defaults(run=run_events)
     add_selection_flags(command, filters=("queues", "states"), times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further events as they occur")
     text = "events after this number (all that are stored; with -f: those from now on)"
@@ -36,7 +35,7 @@ def add_events(command: ArgumentParser) -> None:
     add_form_flag(command, (TEXT, OutputForm.JSONL), "form of the output (text on a terminal, jsonl in a pipe)")
 
 
-def run_events(args: Namespace) -> int:
+def run_events(args: Namespace) -> None:
     if args.follow:
         exit_with_reader()
     prints_objects = args.output == OutputForm.JSONL or (args.output is None and not is_terminal())
@@ -44,7 +43,6 @@ def run_events(args: Namespace) -> int:
         for event in page.events:
             print(json.dumps(json_of(event)) if prints_objects else _text(event))
         flush_output()  # raises BrokenPipeError once the reader has gone
-    return 0
 
 
 def _pages(args: Namespace, url: str) -> Iterator[ListEventsResponse]:

@@ -28,7 +28,6 @@ def add_exec(command: ArgumentParser) -> None:
     assert isinstance(command, CommandParser)
     command.takes_program = True
     command.usage = f"{command.prog} [-h] [flags] JOB -- COMMAND [ARGUMENT...]"
-    command.set_defaults(run=run_exec)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--container", metavar="NAME", help="the container, for a job with several")
     command.add_argument("-T", "--no-terminal", action="store_true", help="give the command no terminal")

@@ -140,13 +140,13 @@ def _report(url: str, group: GroupRow) -> None:
         print_notice(f"again: batchq rerun --failed {shlex.quote(group.group_name)}")
 
 
-def show_group(args: Namespace, url: str, group_id: str) -> int:
+def show_group(args: Namespace, url: str, group_id: str) -> None:
     """Print a group: its counts, its limits, and a table of its jobs with their values and results."""
     group = fetch_group(url, group_id)
     page = fetch_jobs(url, {"groups": [group_id]}, limit=MAX_SHOWN)
     if prints_json(args):
         print_json(args, {"group": group, "jobs": list(page.jobs)})
-        return DONE
+        return
     write_line(summary_line(group_progress(group)), flush=False)
     if group.cpu_seconds is not None:
         measured = counted(group.measured_jobs, "measured job")
@@ -160,7 +160,6 @@ def show_group(args: Namespace, url: str, group_id: str) -> int:
     print_list(args, page, jobs, _columns(jobs))
     if page.next_token is not None:
         print_notice(f"the newest {MAX_SHOWN} jobs are shown")
-    return DONE
 
 
 def _columns(jobs: Sequence[JobRow]) -> list[Column[JobRow]]:
@@ -191,7 +190,7 @@ def sentence_of_group(url: str, group_id: str) -> str:
     return fetch_explanation(url, jobs[0].job_id).sentence if jobs else "it has no job"
 
 
-def explain_group(args: Namespace, url: str, group_id: str) -> int:
+def explain_group(args: Namespace, url: str, group_id: str) -> None:
     """Print what the jobs of a group wait for, and why some of them failed."""
     group = fetch_group(url, group_id)
     filters: dict[str, object] = {"groups": [group_id]}
@@ -204,7 +203,7 @@ def explain_group(args: Namespace, url: str, group_id: str) -> int:
     if prints_json(args):
         document = {"group": group, "reasons": dict(reasons), "uncounted": left_out}
         print_json(args, document | ({"first": first, "sentence": sentence} if first else {}))
-        return DONE
+        return
     write_line(summary_line(group_progress(group)), flush=False)
     for reason, count in reasons.most_common():
         write_line(escape(f"{count} FAILED: {reason}"), flush=False)
@@ -212,4 +211,3 @@ def explain_group(args: Namespace, url: str, group_id: str) -> int:
         write_line(f"{left_out} more FAILED: only the newest {MAX_SHOWN} are counted by reason", flush=False)
     if first is not None:
         write_line(escape(f"{first.job_name} waits: {sentence}"), flush=False)
-    return DONE

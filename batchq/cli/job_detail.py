@@ -28,14 +28,13 @@ from batchq.cli.tables import (
     text_column,
     time_column,
 )
-from batchq.domain.enums import FINISHED, StopProgress
-from batchq.domain.stop_messages import STEP_WORDS
+from batchq.domain.enums import FINISHED
 from batchq.domain.use import NOT_MEASURED, use_words
 from batchq.domain.wording import bytes_words, seconds_words
 from batchq.errors import Invalid
 from batchq.ports.responses import job_details
 from batchq.ports.responses.jobs import HistoryEntryResponse, JobHistoryResponse
-from batchq.ports.responses.stops import HoldChangeResponse, HoldResponse, StopOrderResponse, StopStepResponse
+from batchq.ports.responses.stops import StopOrderResponse
 from batchq.system.escapes import escape
 
 
@@ -46,7 +45,6 @@ def add_show(command: ArgumentParser) -> None:
     batchq show 8f2c51a7:3     child 3 of the array whose id begins with 8f2c51a7
     """
     _add_common(command)
-    command.set_defaults(run=run_show)
 
 
 def add_why(command: ArgumentParser) -> None:
@@ -56,7 +54,6 @@ def add_why(command: ArgumentParser) -> None:
     batchq why 8f2c51a7:3       child 3 of an array
     """
     command.add_argument("job", metavar="JOB", nargs="?", default=LATEST, help=f"{HELP_ONE}; without it, @")
-    command.set_defaults(run=run_why)
 
 
 def add_history(command: ArgumentParser) -> None:
@@ -65,23 +62,23 @@ def add_history(command: ArgumentParser) -> None:
     batchq history train        the only job of this name
     """
     _add_common(command)
-    command.set_defaults(run=run_history)
 
 
 def _add_common(command: ArgumentParser) -> None:
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
 
 
-def run_show(args: Namespace) -> int:
+def run_show(args: Namespace) -> None:
     url = url_of(args)
     found = resolve_targets(url, [args.job], several=Several.NEWEST)
     if found.groups:
-        return show_group(args, url, found.groups[0])
+        show_group(args, url, found.groups[0])
+        return
     require_text_form(args, "one job")
     response = fetch_job(url, single(args.job, found.jobs), "", answer=job_details.JobResponse)
     if prints_json(args):
         print_json(args, response)
-        return 0
+        return
     job, present, color = _explained(url, response.job), now(), uses_color(args.color)
     in_terminal = is_terminal()
     if in_terminal:
@@ -91,7 +88,6 @@ def run_show(args: Namespace) -> int:
     if in_terminal and job.attempts:
         write_line("", flush=False)
     print_nested("attempt", job.attempts, _attempt_columns(), color=color)
-    return 0
 
 
 def detail_lines(url: str, job_id: str, present: datetime) -> list[str]:
@@ -128,7 +124,7 @@ def fields_of_job(job: job_details.JobDetails, present: datetime, *, in_terminal
     if job.resubmitted_as:
         yield "submitted again as", job.resubmitted_as
     if job.hold is not None:
-        yield "hold", _render_hold(job.hold)
+        yield "hold", job.hold.text
     for order in job.stop_orders or ((job.stop_order,) if job.stop_order else ()):
         yield "stop order", _render_stop_order(order, has_ended=job.status in FINISHED)
     yield "id", job.job_id
@@ -248,22 +244,22 @@ def _took(attempt: job_details.AttemptResponse) -> str:
     return "" if length is None else format_long_duration(length)
 
 
-def run_why(args: Namespace) -> int:
+def run_why(args: Namespace) -> None:
     url = url_of(args)
     found = resolve_targets(url, [args.job], several=Several.NEWEST)
     if found.groups:
-        return explain_group(args, url, found.groups[0])
-    response = fetch_explanation(url, single(args.job, found.jobs))
-    return print_result(args, response, [response.sentence])
+        explain_group(args, url, found.groups[0])
+    else:
+        response = fetch_explanation(url, single(args.job, found.jobs))
+        print_result(args, response, [response.sentence])
 
 
-def run_history(args: Namespace) -> int:
+def run_history(args: Namespace) -> None:
     url = url_of(args)
     response = fetch_job(url, resolve_job(url, args.job, several=Several.NEWEST), "/history", answer=JobHistoryResponse)
     print_list(args, response, response.history, _history_columns(response.history))
     if not response.history:
         print_notice(f"job {response.job_id} has no history yet: its array has not created it")
-    return 0
 
 
 def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[HistoryEntryResponse]]:
@@ -284,30 +280,4 @@ def _history_columns(entries: Sequence[HistoryEntryResponse]) -> list[Column[His
 
 
 def _history_reason(entry: HistoryEntryResponse) -> str:
-    """The reason of an entry; that of a stop order has the order or what was sent for it, that of a group its end."""
-    if entry.group_end is not None:
-        return entry.group_end.text
-    if entry.hold is not None:
-        return _render_hold_change(entry.hold)
-    return entry.reason or "" if entry.stop_order is None else _render_step(entry.stop_order)
-
-
-def _render_step(order: StopStepResponse) -> str:
-    text = STEP_WORDS.get(order.progress)
-    if text is None:
-        text = stop_order(order, has_ended=True)
-    elif order.checkpoint is not None:
-        text = f"{text} {order.checkpoint}"
-    elif order.progress is StopProgress.FORCED and order.user:
-        text = f"{text} by {order.user}"
-    if order.container is not None:
-        return f"container {order.container}: {text}"
-    return text if order.node is None else f"node {order.node}: {text}"
-
-
-def _render_hold_change(change: HoldChangeResponse) -> str:
-    return f"released by {change.released_by or 'the server'}" if change.held is None else _render_hold(change.held)
-
-
-def _render_hold(hold: HoldResponse) -> str:
-    return f"{'paused' if hold.paused else 'held'} by {hold.user or 'the server'}: {hold.reason}"
+    return entry.text("" if entry.stop_order is None else stop_order(entry.stop_order, has_ended=True))

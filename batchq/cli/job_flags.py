@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from batchq.cli.job_handles import parse_handle
 from batchq.cli.output import print_notice
-from batchq.cli.quantities import parse_count, parse_mib, parse_seconds, parse_vcpus
+from batchq.cli.quantities import flag_parser, parse_count, parse_mib, parse_seconds, parse_vcpus
 from batchq.domain.container import CREATE_HOST_PATHS_TAG
 from batchq.domain.webhooks import NOTIFY_TAG
 from batchq.errors import UsageError
@@ -26,11 +26,24 @@ _INTERPRETERS = re.compile(r"(?:ba|da|k|z|a)?sh|python[\d.]*")  # that take the 
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
+_PRIORITY = re.compile("[0-9]{1,4}")
 _BYTE_ORDER_MARK = "\ufeff"  # at the beginning of files from Windows, Excel among others
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _ENTER_FOLDER = 'cd "$0" && exec "$@"'  # run by sh, with the folder and the command as arguments
 N_TO_N = "n2n"
 Request = dict[str, Any]
+
+_variable = flag_parser(lambda text: text if _VARIABLE.match(text) else None, "is neither NAME=VALUE nor NAME")
+_priority = flag_parser(
+    lambda text: int(text) if _PRIORITY.fullmatch(text) else None, "is not a whole number from 0 to 9999"
+)
+_job_name = flag_parser(
+    lambda text: text if _JOB_NAME.fullmatch(text) else None,
+    "is not a name of at most 128 letters, digits, hyphens and underscores that begins with a letter or digit",
+)
+_time_limit = flag_parser(
+    lambda text: parse_seconds(text) or None, "is not a time limit: omit the flag for a job without a limit"
+)
 
 
 def add_change_flags(command: ArgumentParser) -> None:
@@ -180,12 +193,6 @@ def _in_folder(command: Sequence[str], folder: str | None) -> list[str]:
     return ["sh", "-c", _ENTER_FOLDER, folder, *command]
 
 
-def _variable(text: str) -> str:
-    if not _VARIABLE.match(text):
-        raise ArgumentTypeError(f"{text!r} is neither NAME=VALUE nor NAME")
-    return text
-
-
 def parse_pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not name or not separator:
@@ -218,26 +225,6 @@ def _dependency(text: str) -> Mapping[str, str]:
     except UsageError as invalid:
         raise ArgumentTypeError(str(invalid)) from None
     return {"jobId": job, "type": "N_TO_N"} if text != job else {"jobId": job}
-
-
-def _priority(text: str) -> int:
-    if not re.fullmatch("[0-9]{1,4}", text):
-        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to 9999")
-    return int(text)
-
-
-def _job_name(text: str) -> str:
-    if not _JOB_NAME.fullmatch(text):
-        why = "is not a name of at most 128 letters, digits, hyphens and underscores that begins with a letter or digit"
-        raise ArgumentTypeError(f"{text!r} {why}")
-    return text
-
-
-def _time_limit(text: str) -> int:
-    seconds = parse_seconds(text)
-    if seconds == 0:
-        raise ArgumentTypeError(f"{text!r} is not a time limit: omit the flag for a job without a limit")
-    return seconds
 
 
 def _filled(text: str) -> str:

@@ -85,7 +85,6 @@ def add_drain(command: ArgumentParser) -> None:
       batchq drain gpu
       batchq drain gpu --off
     """
-    command.set_defaults(run=run_drain)
     command.add_argument("queue_names", nargs="+", metavar="QUEUE", help="name of a job queue")
     command.add_argument("--off", action="store_true", help="start jobs of these queues again")
 
@@ -197,7 +196,6 @@ def add_checkpoints(command: ArgumentParser) -> None:
       batchq checkpoints 8f2c51a7 --make
       batchq checkpoints 8f2c51a7 --delete ckpt_8a1f02bb93c4
     """
-    command.set_defaults(run=run_checkpoints)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     group = command.add_mutually_exclusive_group()
     group.add_argument("--make", action="store_true", help="send the running job its checkpoint signal")
@@ -210,19 +208,16 @@ def run_checkpoints(args: Namespace) -> int:
     url = url_of(args)
     job_id = resolve_job(url, args.job)
     path = f"{job_endpoint(job_id)}/checkpoints"
-    if args.make:
-        return _make(args, url, path, job_id)
     if args.delete:
         return _delete(args, url, path)
-    response = call(url, path, answer=checkpoints.CheckpointsResponse)
-    print_list(args, response, response.checkpoints, _columns(), empty=f"job {job_id} has no checkpoints")
+    if args.make:
+        made = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
+        text = f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"
+        print_result(args, made, [text])
+    else:
+        response = call(url, path, answer=checkpoints.CheckpointsResponse)
+        print_list(args, response, response.checkpoints, _columns(), empty=f"job {job_id} has no checkpoints")
     return DONE
-
-
-def _make(args: Namespace, url: str, path: str, job_id: str) -> int:
-    response = call(url, path, {}, answer=checkpoints.RequestCheckpointResponse)
-    text = f"{job_id}  the checkpoint signal was sent; batchq checkpoints {args.job} lists the result"
-    return print_result(args, response, [text])
 
 
 def _delete(args: Namespace, url: str, path: str) -> int:

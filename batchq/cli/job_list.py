@@ -62,7 +62,6 @@ def add_list(command: ArgumentParser) -> None:
     batchq list -a --sort cpu:desc -o csv      a table for other programs
     batchq list -a --group-by name             numbers of jobs by name and state
     """
-    command.set_defaults(run=run_list)
     add_selection_flags(command, own=True)
     add_reason_filter(command)
     command.add_argument("-a", "--all", action="store_true", help="jobs of all states, also those that ended long ago")
@@ -72,7 +71,7 @@ def add_list(command: ArgumentParser) -> None:
     command.add_argument("--watch", action="store_true", help="print the list again every 2 seconds, until Ctrl-C")
 
 
-def run_list(args: Namespace) -> int:
+def run_list(args: Namespace) -> None:
     if args.limit is not None and args.limit < 1:
         raise UsageError("--limit must be at least 1")
     if args.watch and (not is_terminal() or args.output or args.query):
@@ -94,7 +93,7 @@ def run_list(args: Namespace) -> int:
         if page.jobs or not (groups or arrays):
             _print(args, page)
         if not args.watch:
-            return 0
+            return
         time.sleep(WATCH_INTERVAL)
 
 

@@ -52,7 +52,6 @@ def add_logs(command: ArgumentParser) -> None:
     batchq logs sweep                 all children of an array, each line with the name of its job
     batchq logs sweep -f              and of those that start later; 20 are followed at the same time
     """
-    command.set_defaults(run=run_logs)
     add_selection_flags(command, times=False)
     command.add_argument("-f", "--follow", action="store_true", help="print further lines until the job has ended")
     command.add_argument("--tail", type=int, metavar="N", help="the last N lines only, and what follows")
@@ -68,7 +67,7 @@ def add_logs(command: ArgumentParser) -> None:
     add_color_flag(command)
 
 
-def run_logs(args: Namespace) -> int:
+def run_logs(args: Namespace) -> None:
     if args.tail is not None and args.tail < 0:
         raise UsageError("--tail must not be negative")
     if args.follow:
@@ -77,7 +76,7 @@ def run_logs(args: Namespace) -> int:
     jobs, parents = _selected(args, url)
     if parents or len(jobs) > 1:
         _SeveralLogs(args, url, jobs, parents).print()
-        return 0
+        return
     for row, log in zip(jobs, _logs(args, jobs, is_only=True), strict=True):
         has_lines, said = False, _explain_empty(url, log) if args.follow and row.status in QUEUED else ""
         for lines in _pages(args, url, log):
@@ -85,7 +84,6 @@ def run_logs(args: Namespace) -> int:
             has_lines = has_lines or bool(lines)
         if not has_lines:
             _explain_empty(url, log, said=said)
-    return 0
 
 
 def _selected(args: Namespace, url: str) -> tuple[list[JobRow], list[Parent]]:

@@ -63,7 +63,6 @@ def add_wait(command: ArgumentParser) -> None:
     batchq wait 8f2c51a7 77ab01c9 --any --timeout 1h
     """
     command.epilog = EXIT_STATUSES
-    command.set_defaults(run=run_wait)
     add_selection_flags(command, own=True)
     add_reason_filter(command)
     command.add_argument("--any", action="store_true", help="end when one of the jobs has ended")

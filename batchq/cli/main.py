@@ -1,6 +1,7 @@
 """The command line: the parsers of the commands of `command_table`, and their exit statuses.
 
-The function `add_NAME` of a command adds its flags, and sets `run`, its implementation.
+The function `add_NAME` of a command adds its flags, and `run_NAME` is its implementation, which may return an exit
+status. A command with subcommands has an implementation for each of them, which `add_NAME` sets.
 """
 
 import argparse
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             batchq.print_help()
             return DONE
         check_list_flags(args)
-        status = int(args.run(args))
+        status: int = args.run(args) or DONE
         flush_output()
     except UsageError as misused:
         return print_error(str(misused), MISUSED)
@@ -174,10 +175,12 @@ class CommandParser(Parser):
         name, self._declares = self._declares, None
         if name is None:
             return
-        command = COMMANDS[name]
-        declare = getattr(_module_of(name), f"add_{name.replace('-', '_')}")
+        command, module, suffix = COMMANDS[name], _module_of(name), name.replace("-", "_")
+        declare = getattr(module, f"add_{suffix}")
         self.description = _EXAMPLE.sub(r"  \1", cleandoc(declare.__doc__ or ""))
         declare(self)
+        if run := getattr(module, f"run_{suffix}", None):
+            self.set_defaults(run=run)
         _add_output_flags(self, command.output)
         if command.target is Target.SERVER:
             _add_server_flags(self)

@@ -5,12 +5,14 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import TypeVar
 
 from batchq.domain.quantities import count_of, is_vcpus, mib_of
 from batchq.domain.times import EPOCH, duration_of
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400  # seconds
 NONE = "none"  # removes a setting
+Value = TypeVar("Value")
 
 
 def now() -> datetime:
@@ -68,12 +70,26 @@ def format_long_duration(length: timedelta) -> str:
     return f"{seconds // HOUR} h {seconds % HOUR // MINUTE} min"
 
 
-def parse_duration(text: str) -> timedelta:
-    """Parse `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds. Raises ArgumentTypeError."""
-    length = duration_of(text)
-    if length is None:
-        raise ArgumentTypeError(f"{text!r} is not a duration, for example 90s, 15m, 1h30m or 2d")
-    return length
+def flag_parser(read: Callable[[str], Value | None], why: str) -> Callable[[str], Value]:
+    """A parser of the values of a flag. `read` returns None for a text that is wrong; `why`: what is wrong with it."""
+
+    def parse(text: str) -> Value:
+        value = read(text)
+        if value is None:
+            raise ArgumentTypeError(f"{text!r} {why}")
+        return value
+
+    return parse
+
+
+#: `90`, `90s`, `15m`, `1h30m`, `2d` or `1w`; a number alone is seconds.
+parse_duration = flag_parser(duration_of, "is not a duration, for example 90s, 15m, 1h30m or 2d")
+#: A memory size, into MiB, rounded up: `512m`, `4g`, `1.5GiB`. A number without a unit is MiB.
+parse_mib = flag_parser(mib_of, "is not a memory size; examples: 512m, 4g")
+#: A whole number of at least 1.
+parse_count = flag_parser(count_of, "is not a whole number of at least 1")
+#: A number of vCPUs with up to three decimals, as AWS's requests have it: `2`, `0.25`.
+parse_vcpus = flag_parser(lambda text: text if is_vcpus(text) else None, "is not a number of vCPUs; examples: 1, 0.5")
 
 
 def parse_time(text: str) -> datetime:
@@ -96,39 +112,12 @@ def parse_seconds(text: str) -> int:
     return ceil(parse_duration(text.strip().lower()).total_seconds())
 
 
-def parse_mib(text: str) -> int:
-    """Parse a memory size into MiB, rounded up: `512m`, `4g`, `1.5GiB`. A number without a unit is MiB."""
-    size = mib_of(text)
-    if size is None:
-        raise ArgumentTypeError(f"{text!r} is not a memory size; examples: 512m, 4g")
-    return size
-
-
-def parse_vcpus(text: str) -> str:
-    """Check a number of vCPUs with up to three decimals, and return it as AWS's requests have it: `2`, `0.25`."""
-    if not is_vcpus(text):
-        raise ArgumentTypeError(f"{text!r} is not a number of vCPUs; examples: 1, 0.5")
-    return text
-
-
-def parse_count(text: str) -> int:
-    """Parse a whole number of at least 1."""
-    number = count_of(text)
-    if number is None:
-        raise ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return number
-
-
 def comma_list(text: str) -> list[str]:
     """Parse a list with commas; empty parts are dropped."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
-def yes_or_no(text: str) -> bool:
-    """Parse `yes` or `no`."""
-    if text.lower() not in {"yes", "no"}:
-        raise ArgumentTypeError(f"{text!r} is neither yes nor no")
-    return text.lower() == "yes"
+yes_or_no = flag_parser(lambda text: {"yes": True, "no": False}.get(text.lower()), "is neither yes nor no")
 
 
 def or_none(parse: Callable[[str], object]) -> Callable[[str], object]:

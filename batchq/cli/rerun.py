@@ -63,7 +63,6 @@ def add_rerun(command: CommandParser) -> None:
     """
     command.takes_program = True
     command.epilog = EXIT_STATUSES
-    command.set_defaults(run=run_rerun)
     add_selection_flags(command, own=True)
     add_reason_filter(command)
     command.add_argument("--failed", action="store_true", help="only jobs that FAILED; of an array its failed children")

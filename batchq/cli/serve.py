@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import NoReturn, TextIO
 
-from batchq.cli.output import print_error, write_line
+from batchq.cli.output import DONE, print_error, write_line
 from batchq.cli.server_settings import add_setting_flags, settings_of
 from batchq.server.bootstrap import serving
 from batchq.settings import LogFormat, LogLevel, Settings, check_variables
@@ -34,11 +34,10 @@ _ESCAPES_IN_TRACEBACKS = {character: escaped for character, escaped in ESCAPES.i
 
 def add_serve(command: ArgumentParser) -> None:
     """Run the server. A variable or the settings file can replace a flag: BATCHQ_STOP_GRACE stands for --stop-grace."""
-    command.set_defaults(run=run_server)
     add_setting_flags(command)
 
 
-def run_server(args: Namespace) -> int:
+def run_serve(args: Namespace) -> None:
     """Serve until SIGTERM or SIGINT. Raises BatchqError or OSError if the server cannot start."""
     settings = settings_of(args)
     check_variables(os.environ)
@@ -46,15 +45,14 @@ def run_server(args: Namespace) -> int:
     configure_logging(settings.log_level, sys.stderr, settings.log_format)
     tune_gc()
     try:
-        status = asyncio.run(serve(settings))
+        asyncio.run(serve(settings))
     except Exception as why:
         if _has_running_thread():
             log.exception("the server exits although a thread is still running")
             _exit_now(print_error(str(why)))
         raise
     if _has_running_thread():
-        _exit_now(status)
-    return status
+        _exit_now(DONE)
 
 
 def tune_gc() -> None:
@@ -68,7 +66,7 @@ def tune_gc() -> None:
     gc.set_threshold(GC_THRESHOLD)
 
 
-async def serve(settings: Settings) -> int:
+async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT; containers keep running. Raises BatchqError or OSError if the start fails."""
     stopped = _stop_signal()
     async with serving(settings) as server:
@@ -79,7 +77,6 @@ async def serve(settings: Settings) -> int:
         await stopped.wait()
         notify("STOPPING=1")
         watch.cancel()
-    return 0
 
 
 async def _exit_when_lost(lost: Callable[[], Awaitable[str]]) -> None:

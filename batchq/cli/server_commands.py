@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchq.cli.http_client import call, is_unix_url, url_of
 from batchq.cli.job_handles import HELP_ONE, resolve_job, resolve_targets, single
-from batchq.cli.output import DONE, print_notice, write_line
+from batchq.cli.output import print_notice, write_line
 from batchq.cli.server_requests import WHO_AM_I, job_endpoint
 from batchq.cli.tables import add_form_flag, print_result
 from batchq.domain.ids import group_path, job_path
@@ -37,13 +37,12 @@ LINK_PAGE = """<!DOCTYPE html>
 
 def add_whoami(command: ArgumentParser) -> None:
     """Print which user the server associates with your access key."""
-    command.set_defaults(run=run_whoami)
     add_form_flag(command)
 
 
-def run_whoami(args: Namespace) -> int:
+def run_whoami(args: Namespace) -> None:
     caller = call(url_of(args), WHO_AM_I, {}, answer=CallerResponse)
-    return print_result(args, caller, [_render_caller(caller)])
+    print_result(args, caller, [_render_caller(caller)])
 
 
 def _render_caller(caller: CallerResponse) -> str:
@@ -59,17 +58,15 @@ def add_force_fail(command: ArgumentParser) -> None:
 
       batchq force-fail 8f2c51a7 --reason 'its node is gone'
     """
-    command.set_defaults(run=run_force_fail)
     command.add_argument("job", metavar="JOB", help=HELP_ONE)
     command.add_argument("--reason", default=DEFAULT_REASON, help=f"statusReason of the job ({DEFAULT_REASON})")
 
 
-def run_force_fail(args: Namespace) -> int:
+def run_force_fail(args: Namespace) -> None:
     url = url_of(args)
     path = f"{job_endpoint(resolve_job(url, args.job))}/forcefail"
     job = call(url, path, {"reason": args.reason}, answer=ForceFailResponse)
     print(escape(f"job {job.job_id} is {job.status}: {job.status_reason}"))
-    return 0
 
 
 def add_leave_safe_mode(command: ArgumentParser) -> None:
@@ -77,18 +74,16 @@ def add_leave_safe_mode(command: ArgumentParser) -> None:
 
     With --new-engine: accept a container engine other than the one that jobs were started on.
     """
-    command.set_defaults(run=run_leave_safe_mode)
     command.add_argument("--purge", action="store_true", help="remove containers of unknown jobs")
     command.add_argument(
         "--new-engine", action="store_true", help="accept the present container engine; jobs on another one are lost"
     )
 
 
-def run_leave_safe_mode(args: Namespace) -> int:
+def run_leave_safe_mode(args: Namespace) -> None:
     request = {"purge": args.purge, "newEngine": args.new_engine}
     call(url_of(args), LEAVE_SAFE_MODE, request, answer=EmptyResponse)
     print("the container engine is accepted" if args.new_engine else "jobs are started again")
-    return 0
 
 
 def add_console(command: ArgumentParser) -> None:
@@ -101,12 +96,11 @@ def add_console(command: ArgumentParser) -> None:
       batchq console fit          the page of the group fit
       batchq console --print      print the link, for a browser on another machine
     """
-    command.set_defaults(run=console)
     command.add_argument("job", nargs="?", metavar="JOB", help=f"{HELP_ONE}; the name or the id of a group: its page")
     command.add_argument("--print", action="store_true", help="print the link, and open no browser")
 
 
-def console(args: Namespace) -> int:
+def run_console(args: Namespace) -> None:
     url = url_of(args)
     page = OVERVIEW_PAGE if args.job is None else _page_of(url, args.job)
     made = call(url, CREATE_LOGIN, {"page": page}, answer=CreateConsoleLoginResponse)
@@ -116,7 +110,6 @@ def console(args: Namespace) -> int:
         write_line(link)
     else:
         print_notice("the console is opened in your browser; if no page appears: batchq console --print")
-    return DONE
 
 
 def _page_of(url: str, handle: str) -> str:

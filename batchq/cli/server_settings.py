@@ -12,7 +12,6 @@ from typing import Any
 from msgspec import Struct
 from pydantic import ValidationError
 
-from batchq.cli.output import DONE
 from batchq.cli.tables import add_form_flag, prints_json
 from batchq.errors import StartImpossible, UsageError
 from batchq.settings import Settings, flag_name, setting_variable, shown_default
@@ -25,7 +24,6 @@ MAX_WIDTH = 60  # characters of a line before its comment; longer lines are not 
 
 def add_settings(command: ArgumentParser) -> None:
     """Print the settings that `batchq serve` with these flags would have, and where each comes from."""
-    command.set_defaults(run=_print_settings)
     add_setting_flags(command)
     add_form_flag(command)
 
@@ -122,7 +120,7 @@ def _members(file: Path) -> Mapping[str, Any]:
     return {name.replace("-", "_"): value for name, value in members.items()}
 
 
-def _print_settings(args: Namespace) -> int:
+def run_settings(args: Namespace) -> None:
     loaded = loaded_settings(args)
     values = loaded.settings.model_dump(mode="json")
     if prints_json(args):
@@ -130,13 +128,12 @@ def _print_settings(args: Namespace) -> int:
             name.replace("_", "-"): {"value": values[name], "source": source} for name, source in loaded.sources.items()
         }
         print(json.dumps({"file": None if loaded.file is None else str(loaded.file), "settings": rows}, indent=2))
-        return DONE
+        return
     lines = [_line(name, values[name]) for name in Settings.model_fields]
     width = min(MAX_WIDTH, max(map(len, lines)))
     for line, source in zip(lines, loaded.sources.values(), strict=True):
         where = f"{source} {loaded.file}" if source is Source.FILE else source
         print(escape(f"{line:{width}}  # {where}"))
-    return DONE
 
 
 def _line(name: str, value: object) -> str:

@@ -106,7 +106,6 @@ class ServiceFiles(Struct, frozen=True, kw_only=True):
 
 def add_install_service(command: ArgumentParser) -> None:
     """Write and check a systemd unit that runs the server, and print the commands that start the service."""
-    command.set_defaults(run=_install)
     _add_scope(command)
     text = "let systemd listen there, by a socket unit; once for HOST:PORT and once for the path of a unix socket"
     command.add_argument("--listen", metavar="ADDRESS", action="append", help=text)
@@ -115,7 +114,6 @@ def add_install_service(command: ArgumentParser) -> None:
 
 def add_uninstall_service(command: ArgumentParser) -> None:
     """Remove the files that `batchq install-service` wrote. The data directory and the settings file stay."""
-    command.set_defaults(run=_uninstall)
     _add_scope(command)
 
 
@@ -127,7 +125,7 @@ def _add_scope(command: ArgumentParser) -> None:
     command.add_argument("--root", type=Path, default=Path("/"), help="write below this folder instead of /")
 
 
-def _install(args: Namespace) -> int:
+def run_install_service(args: Namespace) -> int:
     service = _files(args)
     if args.prints:
         for path, text in service.files.items():
@@ -146,7 +144,7 @@ def _install(args: Namespace) -> int:
     return status
 
 
-def _uninstall(args: Namespace) -> int:
+def run_uninstall_service(args: Namespace) -> None:
     service = _files(args)
     found = [path for path in service.files if path != service.settings and path.exists()]
     if not found:
@@ -160,7 +158,6 @@ def _uninstall(args: Namespace) -> int:
     write_line(f"kept    {service.settings} and the data directory that it names")
     scope = " --user" if args.user else ""
     write_line(f"Stop the service, if it runs: systemctl{scope} stop {NAME} && systemctl{scope} daemon-reload")
-    return DONE
 
 
 def _files(args: Namespace) -> ServiceFiles:

@@ -114,7 +114,6 @@ def add_submit(command: CommandParser) -> None:
     )
     command.add_argument("--dry-run", action="store_true", help="print the requests as JSON, and submit nothing")
     add_stop_flag(command)
-    command.set_defaults(run=run_submit)
 
 
 def declare_submission(command: CommandParser) -> None:
@@ -316,7 +315,6 @@ def add_run(command: CommandParser) -> None:
     """
     declare_submission(command)
     add_stop_flag(command)
-    command.set_defaults(run=run_run)
 
 
 def run_run(args: Namespace) -> int:

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct, to_builtins
 
-from batchq.cli.output import DONE, is_terminal, paint, print_notice, uses_color, write_line
+from batchq.cli.output import is_terminal, paint, print_notice, uses_color, write_line
 from batchq.cli.quantities import ago, clock_time, iso_text, local_time
 from batchq.errors import UsageError
 from batchq.system.escapes import csv_cell, escape
@@ -73,7 +73,7 @@ def add_parser(
     subcommands: Any,  # noqa: ANN401 - argparse's
     name: str,
     summary: str,
-    run: Callable[[Namespace], int],
+    run: Callable[[Namespace], int | None],
     *,
     prints_list: bool = False,
 ) -> ArgumentParser:
@@ -177,14 +177,13 @@ def print_json(args: Namespace, response: object) -> None:
     write_line(json.dumps(query(document) if query else document, indent=2))
 
 
-def print_result(args: Namespace, response: object, lines: Iterable[str]) -> int:
-    """Print the response as JSON if the flags ask for it, else the lines. Returns the exit status DONE."""
+def print_result(args: Namespace, response: object, lines: Iterable[str]) -> None:
+    """Print the response as JSON if the flags ask for it, else the lines."""
     if prints_json(args):
         print_json(args, response)
     else:
         for line in lines:
             print(escape(line))
-    return DONE
 
 
 def json_of(response: object) -> Any:  # noqa: ANN401 - any JSON

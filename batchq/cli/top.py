@@ -24,22 +24,21 @@ def add_top(command: ArgumentParser) -> None:
     """
     filters = ("names", "users", "accounts", "queues", "environments", "definitions")
     add_selection_flags(command, filters=filters, times=False)
-    command.set_defaults(run=run_top)
 
 
-def run_top(args: Namespace) -> int:
+def run_top(args: Namespace) -> None:
     url = url_of(args)
     server, selection = TopServer(url), selection_of(args, url)
     if not is_terminal() or sys.stdin is None or not sys.stdin.isatty():
-        return print_picture(server, selection)
+        print_picture(server, selection)
+        return
     # textual takes longer to import than a request takes.
     from batchq.cli.top_screen import TopApp  # noqa: PLC0415
 
     TopApp(server, selection).run()
-    return 0
 
 
-def print_picture(server: TopServer, selection: Filters) -> int:
+def print_picture(server: TopServer, selection: Filters) -> None:
     """Print the overview, and the first jobs of each view."""
     state, present = TopState(selection), now()
     for number, view in enumerate(View):
@@ -54,4 +53,3 @@ def print_picture(server: TopServer, selection: Filters) -> int:
             print_rows(snapshot.rows, job_columns(present), color=False)
         else:
             print_lines(snapshot.rows, job_columns(present), header=True, color=False)
-    return 0

@@ -76,7 +76,7 @@ def add_webhook(command: ArgumentParser) -> None:
     _add_named(subcommands, "delete", "delete a webhook", run_delete)
 
 
-def _add_named(subcommands: object, name: str, summary: str, run: Callable[[Namespace], int]) -> ArgumentParser:
+def _add_named(subcommands: object, name: str, summary: str, run: Callable[[Namespace], int | None]) -> ArgumentParser:
     command = add_parser(subcommands, name, summary, run)
     command.add_argument("webhook", metavar="WEBHOOK", help="name or id")
     return command
@@ -110,7 +110,7 @@ def _add_create(command: ArgumentParser) -> None:
     command.add_argument("--children", action="store_true", help="also children of arrays")
 
 
-def run_create(args: Namespace) -> int:
+def run_create(args: Namespace) -> None:
     url = url_of(args)
     request: dict[str, object] = {
         "webhookName": args.name,
@@ -133,23 +133,21 @@ def run_create(args: Namespace) -> int:
         request["eventKinds"] = _kinds(args.kind)
     created = call(url, PATH.format("create"), request, answer=WebhookSecretResponse)
     _print_secret(created)
-    return DONE
 
 
-def run_list_webhooks(args: Namespace) -> int:
+def run_list_webhooks(args: Namespace) -> None:
     answer = call(url_of(args), LIST_WEBHOOKS, {}, answer=ListWebhooksResponse)
     print_list(args, answer, answer.webhooks, COLUMNS, empty="there are no webhooks")
-    return DONE
 
 
-def run_show_webhook(args: Namespace) -> int:
+def run_show_webhook(args: Namespace) -> None:
     webhook = find_webhook(url_of(args), args.webhook)
     fields = [f"{label:<14}{value}" for label, value in _fields(webhook)]
     rejected = [
         f"not accepted  {event.number}  {iso_text(local_time(event.at))}  {event.reason}"
         for event in webhook.undelivered
     ]
-    return print_result(args, webhook, [*fields, *rejected])
+    print_result(args, webhook, [*fields, *rejected])
 
 
 def run_test(args: Namespace) -> int:
@@ -162,7 +160,7 @@ def run_test(args: Namespace) -> int:
     return DONE
 
 
-def run_redeliver(args: Namespace) -> int:
+def run_redeliver(args: Namespace) -> None:
     if args.numbers and args.after is not None:
         raise UsageError("numbers of events and --after exclude each other")
     given = {"numbers": args.numbers or None, "after": args.after}
@@ -172,25 +170,21 @@ def run_redeliver(args: Namespace) -> int:
         write_line(f"{len(changed.redelivering)} events will be delivered again")
     else:
         write_line(f"all events after number {args.after} will be delivered again")
-    return DONE
 
 
-def run_switch(args: Namespace) -> int:
+def run_switch(args: Namespace) -> None:
     _change(args, "update", enabled=args.enabled)
     write_line(escape(f"webhook {args.webhook} {'enabled' if args.enabled else 'disabled'}"))
-    return DONE
 
 
-def run_rotate(args: Namespace) -> int:
+def run_rotate(args: Namespace) -> None:
     _print_secret(_change(args, "update", rotateSecret=True))
-    return DONE
 
 
-def run_delete(args: Namespace) -> int:
+def run_delete(args: Namespace) -> None:
     url = url_of(args)
     call(url, PATH.format("delete"), {"webhook": find_webhook(url, args.webhook).webhook_id}, answer=EmptyResponse)
     write_line(escape(f"webhook {args.webhook} deleted"))
-    return DONE
 
 
 def find_webhook(url: str, name: str) -> WebhookResponse:

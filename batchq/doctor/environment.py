@@ -122,7 +122,8 @@ def store_findings(store: StoreFacts, *, min_free_bytes: int, uid: int) -> Findi
     yield from (_exposed(facts) for facts in store.files if facts.mode & ~facts.allowed_mode)
     yield from (_foreign(facts) for facts in store.files if uid not in (facts.owner_uid, ROOT))
     if store.disk is not None:
-        yield _data_disk(store, store.disk, min_free_bytes)
+        advice = "Free space on that disk; the server repeats failed writes until they succeed."
+        yield _free_space(store.disk, str(store.data), advice, refused="new jobs", min_free_bytes=min_free_bytes)
 
 
 def clock_findings(facts: Facts) -> Findings:
@@ -314,23 +315,17 @@ def checkpoint_findings(facts: Facts) -> Findings:
         message = f"other users of this machine can enter {found.path} (mode {found.mode:04o}) and change checkpoints"
         yield problem(DISK, message, f"Run: chmod 700 {found.path}")
     if found.disk is not None:
-        message = f"{found.disk.free // 2**20} MiB are free for checkpoints in {found.path}"
         advice = "Delete checkpoints that are not needed, set serve --checkpoint-days, or use a larger disk."
-        if found.disk.free < facts.min_free_bytes:
-            least = f"less than {facts.min_free_bytes // 2**20} MiB (--min-free-mib)"
-            yield problem(DISK, f"{message}, {least}, so jobs with checkpoints are refused", advice)
-        elif found.disk.free < DISK_WARNING_FACTOR * facts.min_free_bytes:
-            yield warning(DISK, message, advice)
-        else:
-            yield ok(DISK, message)
+        where, refused = f"checkpoints in {found.path}", "jobs with checkpoints"
+        yield _free_space(found.disk, where, advice, refused=refused, min_free_bytes=facts.min_free_bytes)
 
 
-def _data_disk(store: StoreFacts, disk: DiskSpace, min_free_bytes: int) -> Finding:
-    message = f"{disk.free // 2**20} MiB are free for {store.data}"
-    advice = "Free space on that disk; the server repeats failed writes until they succeed."
+def _free_space(disk: DiskSpace, where: str, advice: str, *, refused: str, min_free_bytes: int) -> Finding:
+    """`refused`: what the server refuses while less than `min_free_bytes` are free."""
+    message = f"{disk.free // 2**20} MiB are free for {where}"
     if disk.free < min_free_bytes:
-        limit = f"less than {min_free_bytes // 2**20} MiB (--min-free-mib), so new jobs are refused"
-        return problem(DISK, f"{message}, {limit}", advice)
+        limit = f"less than {min_free_bytes // 2**20} MiB (--min-free-mib)"
+        return problem(DISK, f"{message}, {limit}, so {refused} are refused", advice)
     return warning(DISK, message, advice) if disk.free < DISK_WARNING_FACTOR * min_free_bytes else ok(DISK, message)
 
 

@@ -27,6 +27,30 @@ SEE_LOG = "See its log."
 STUCK_AFTER = timedelta(minutes=1)
 MAX_REMOVED_ORPHANS = 3  # batchq does not remove more orphans than this: they may belong to another database
 MAX_LISTED = 5
+#: Members of /healthz that are `ok` or tell what is wrong. Free space is a finding about the data directory.
+HEALTH = (
+    ("store", problem, "its database fails: {}", "Repair the disk; failed writes are repeated."),
+    ("engine", problem, "its container engine fails: {}", "Jobs wait until the container engine works."),
+    (
+        "reserve",
+        problem,
+        "{}",
+        "Free space on the disk of the data: without the reserve, a full disk keeps job ends from being saved.",
+    ),
+    ("logs", warning, "{}", "Raise serve --log-mib or account --log-mib, or free space on the disk."),
+    (
+        "data",
+        warning,
+        "data: {}",
+        "Check the containers, then batchq leave-safe-mode; with --purge, containers without a job are removed.",
+    ),
+    (
+        "eventLoop",
+        warning,
+        "event loop: {}",
+        "Its log names what blocked the event loop; if it names nothing, the machine was suspended or overloaded.",
+    ),
+)
 
 
 def all_findings(facts: Facts) -> tuple[Finding, ...]:
@@ -67,19 +91,10 @@ def server_findings(facts: Facts) -> Findings:
 
 def health_findings(health: Mapping[str, object]) -> Findings:
     """What is wrong by a health report of a server, with remedies. `health`: the members of /healthz."""
-    yield from _store_and_engine(health)
-    yield from _disk(health)
-    if (data := health.get("data", "ok")) != "ok":
-        advice = (
-            "Check the containers, then batchq leave-safe-mode; with --purge, containers without a job are removed."
-        )
-        yield warning(SERVER, f"data: {data}", advice)
+    for member, finding, message, advice in HEALTH:
+        if (state := health.get(member, "ok")) != "ok":
+            yield finding(SERVER, message.format(state), advice)
     yield from _loops(health)
-    if (event_loop := health.get("eventLoop", "ok")) != "ok":
-        advice = (
-            "Its log names what blocked the event loop; if it names nothing, the machine was suspended or overloaded."
-        )
-        yield warning(SERVER, f"event loop: {event_loop}", advice)
 
 
 def socket_findings(socket: SocketFacts | None) -> Findings:
@@ -142,24 +157,6 @@ def _other_instance(facts: Facts, health: Mapping[str, object]) -> Findings:
     if health.get("instance") != ours:
         message = f"the server has instance {health.get('instance')}, but {facts.store.data} has {ours or 'none'}"
         yield warning(SERVER, message, "Use the --data of batchq serve, or the --url of the server of this directory.")
-
-
-def _store_and_engine(health: Mapping[str, object]) -> Findings:
-    store, engine = health.get("store", "ok"), health.get("engine", "ok")
-    if store != "ok":
-        yield problem(SERVER, f"its database fails: {store}", "Repair the disk; failed writes are repeated.")
-    if engine != "ok":
-        yield problem(SERVER, f"its container engine fails: {engine}", "Jobs wait until the container engine works.")
-
-
-def _disk(health: Mapping[str, object]) -> Findings:
-    """Findings about the disk reserve and stored logs. Free space is a finding about the data directory."""
-    reserve, logs = health.get("reserve", "ok"), health.get("logs", "ok")
-    if reserve != "ok":
-        advice = "Free space on the disk of the data: without the reserve, a full disk keeps job ends from being saved."
-        yield problem(SERVER, str(reserve), advice)
-    if logs != "ok":
-        yield warning(SERVER, str(logs), "Raise serve --log-mib or account --log-mib, or free space on the disk.")
 
 
 def _loops(health: Mapping[str, object]) -> Findings:

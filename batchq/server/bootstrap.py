@@ -213,7 +213,7 @@ def assemble(settings: Settings, ports: Ports, observer: Observer) -> ServerPart
         submissions=make_submissions(settings, ports, engine=engine, catalog=catalog, disk_guard=guard, prices=prices),
         explanations=ExplanationService(engine=engine, store=store),
         bulk_stops=make_bulk_stops(engine, store, directory, catalog),
-        job_search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
+        search=JobSearchService(engine=engine, store=store, directory=directory, queues=catalog.queues_of),
         checkpoints=CheckpointService(
             engine=engine, store=store, checkpoints=checkpoints, journal=Journal(settings.data), clock=clock
         ),

@@ -31,7 +31,7 @@ from batchq.api.native import (
     overview,
     webhooks,
 )
-from batchq.api.operations.parts import Monitoring, Parts, ServerLimits
+from batchq.api.operations.parts import Monitoring, Parts, ServerLimits, Services
 from batchq.api.training.common.training_jobs import root_names
 from batchq.api.training.modelarts import operations as modelarts
 from batchq.api.training.modelarts.context import ModelArtsSettings, read_settings
@@ -87,31 +87,20 @@ def make_dialects(parts: Parts) -> tuple[Dialect, ...]:
 def make_parts(server: ServerParts, tokens: PageTokens, *, metrics: Metrics, keys: KeyAuthentication | None) -> Parts:
     """Raises StartImpossible for a file of ModelArts settings that cannot be used."""
     settings, engine, clock = server.settings, server.engine, server.clock
-    events, named = EventService(engine.history_feed), NamedJobService(server.job_search, is_named=is_training_job)
+    events, named = EventService(engine.history_feed), NamedJobService(server.search, is_named=is_training_job)
     job_log = LogFollower(store=server.store, logs=server.logs, feed=engine.history_feed, clock=clock)
     return Parts(
-        jobs=server.jobs,
+        **{name: getattr(server, name) for name in Services.__struct_fields__},
         views=make_views(server),
-        submissions=server.submissions,
-        catalog=server.catalog,
-        search=server.job_search,
         named=named,
         overviews=make_overviews(server),
-        explanations=server.explanations,
-        bulk_stops=server.bulk_stops,
-        checkpoints=server.checkpoints,
-        costs=server.costs,
-        budgets=server.budgets,
         events=events,
-        webhooks=server.webhooks,
-        logs=server.logs,
         training_logs=TrainingLogStreams(named),
         job_log=job_log,
         log_windows=LogPages(job_logs=job_log, logs=server.logs),
         accounts=AccountAdmin(settings.data, now=wall_time),
         audit=AuditRecordService(audit=server.audit, jobs=server.jobs),
         tokens=tokens,
-        clock=clock,
         account=settings.account_id,
         region=settings.region,
         limits=make_limits(settings),
@@ -141,7 +130,7 @@ def make_views(server: ServerParts) -> JobViewService:
         jobs=server.jobs,
         definitions=server.catalog.definitions,
         explanations=server.explanations,
-        search=server.job_search,
+        search=server.search,
         costs=server.costs,
         checkpoints=server.checkpoints,
     )

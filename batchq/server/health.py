@@ -4,10 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 
-from msgspec import Struct
-
 from batchq import __version__
 from batchq.api.metrics.gauges import Reading
+from batchq.api.operations.parts import Services
 from batchq.audit import AuditLog
 from batchq.domain.enums import MachineState, Status
 from batchq.domain.scheduling.machine_rooms import NOTHING
@@ -18,19 +17,8 @@ from batchq.engine.engine import Engine
 from batchq.engine.loop_watchdog import LoopWatchdog
 from batchq.engine.pruner import Pruner
 from batchq.errors import StoreFailed, StoreLost
-from batchq.logs.service import CloudWatchLogs
-from batchq.ports.clock import Clock
 from batchq.ports.responses.server import HealthReport
 from batchq.server.webhook_parts import webhook_readings
-from batchq.services.bulk_stop import BulkStopService
-from batchq.services.catalog import CatalogService
-from batchq.services.costs import BudgetService, CostService
-from batchq.services.explanations import ExplanationService
-from batchq.services.job_reads import JobSearchService
-from batchq.services.jobs import JobService
-from batchq.services.submissions import SubmissionService
-from batchq.services.training import CheckpointService
-from batchq.services.webhooks import WebhookService
 from batchq.settings import Settings
 from batchq.store.sqlite_store import SqliteStore
 from batchq.system.host import DiskGuard
@@ -39,25 +27,12 @@ from batchq.webhooks.dispatcher import WebhookDispatcher
 MIB = 2**20
 
 
-class ServerParts(Struct, frozen=True, kw_only=True):
+class ServerParts(Services, frozen=True, kw_only=True):
     """The services, the engine and the background loops of a server, as `bootstrap` assembles them."""
 
     settings: Settings
-    clock: Clock
     store: SqliteStore
-    catalog: CatalogService
     engine: Engine
-    logs: CloudWatchLogs
-    jobs: JobService
-    submissions: SubmissionService
-    explanations: ExplanationService
-    bulk_stops: BulkStopService
-    job_search: JobSearchService
-    checkpoints: CheckpointService
-    #: `costs.metrics` reads the metrics of jobs.
-    costs: CostService
-    budgets: BudgetService
-    webhooks: WebhookService
     webhook_dispatcher: WebhookDispatcher
     loop_watchdog: LoopWatchdog
     pruner: Pruner

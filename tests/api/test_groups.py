@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.api.native.groups import group_end_answer
+from batchq.api.stop_shapes import group_end_answer
 from batchq.domain.access.accounts import AccountName, Caller, UserName
 from batchq.domain.enums import Role, Status
 from batchq.domain.group_terms import group_terms

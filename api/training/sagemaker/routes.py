@@ -83,7 +83,7 @@ async def describe_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageM
     return described(view, arn=_arn(parts, call, name), history=history, metrics=metrics, shown=shown)
 
 
-async def stop_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def stop_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> None:
     """Stops a training job.
 
     Its containers get SIGTERM, and SIGKILL 120 s later. The job is requested to write a final checkpoint, by the signal
@@ -97,10 +97,9 @@ async def stop_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMaker
     reason, checkpoint = f"Stopped by {call.caller.user}", job.spec.checkpoints is not None
     order = StopRequest(kind=StopKind.TERMINATE, reason=reason, checkpoint=checkpoint)
     await parts.jobs.stop(job.id, order, caller=call.caller)
-    return {}
 
 
-async def delete_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> Answer:
+async def delete_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMakerNamedTrainingJob) -> None:
     """Deletes a training job that has ended.
 
     The name is free again. The job itself remains until the server's retention removes it.
@@ -110,7 +109,6 @@ async def delete_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMak
         status = STATUSES[TrainingJobView(job).phase].primary
         raise sagemaker_refusal("ResourceInUse", f"Training job {job.spec.name} is in status {status}.")
     await DIALECT.delete(parts.jobs, job, caller=call.caller)
-    return {}
 
 
 async def list_sagemaker_jobs(parts: Parts, call: Call[Any], body: wire.SageMakerListTrainingJobs) -> Answer:
@@ -131,7 +129,7 @@ async def list_sagemaker_jobs(parts: Parts, call: Call[Any], body: wire.SageMake
 
 def _operation(
     name: str,
-    handle: Callable[..., Awaitable[Answer]],
+    handle: Callable[..., Awaitable[Answer | None]],
     *,
     check_body: Callable[[bytes], None] | None = None,
     limit: CallLimit | None = None,

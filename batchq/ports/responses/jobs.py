@@ -154,6 +154,13 @@ class HistoryEntryResponse(Struct, frozen=True, kw_only=True, omit_defaults=True
     #: The group of the job ended with it; absent if the job entered `status`.
     group_end: GroupEndResponse | None = None
 
+    def text(self, order: str) -> str:
+        """The reason; of a step, a hold or the end of a group what happened. `order`: as of `StopStepResponse.text`."""
+        change = self.group_end or self.hold
+        if change is not None:
+            return change.text
+        return self.reason or "" if self.stop_order is None else self.stop_order.text(order)
+
 
 class JobHistoryResponse(Struct, frozen=True, kw_only=True, rename="camel"):
     """The history of a job, oldest entry first; without entries for a child that its array has not created yet."""

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from batchq.domain.enums import Outcome, Status, StopKind, StopProgress
+from batchq.domain.stop_messages import STEP_WORDS
 
 
 class StopOrderResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -58,6 +59,17 @@ class StopStepResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, re
     #: The container of a task that the order stops alone; absent for an order to the whole job.
     container: str | None = None
 
+    def text(self, order: str) -> str:
+        """What happened, after the node or container that alone is stopped. `order`: the text of the order itself."""
+        text = STEP_WORDS.get(self.progress, order)
+        if self.checkpoint is not None:
+            text = f"{text} {self.checkpoint}"
+        elif self.progress is StopProgress.FORCED and self.user:
+            text = f"{text} by {self.user}"
+        if self.container is not None:
+            return f"container {self.container}: {text}"
+        return text if self.node is None else f"node {self.node}: {text}"
+
 
 class HoldResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """Why a job is held: it does not start until it is released or resumed."""
@@ -71,6 +83,11 @@ class HoldResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename
     #: Whether it was paused. A STARTING or RUNNING job with a hold is being paused.
     paused: bool = False
 
+    @property
+    def text(self) -> str:
+        """`held by ada: too early`."""
+        return f"{'paused' if self.paused else 'held'} by {self.user or 'the server'}: {self.reason}"
+
 
 class HoldChangeResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """An entry of a job's history: the job was held or released."""
@@ -79,6 +96,11 @@ class HoldChangeResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, 
     held: HoldResponse | None = None
     #: The user who released or resumed it; absent for a hold, and for the server itself.
     released_by: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Who holds the job and why, or who released it."""
+        return f"released by {self.released_by or 'the server'}" if self.held is None else self.held.text
 
 
 class JobLine(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
