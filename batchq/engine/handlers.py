@@ -25,6 +25,7 @@ from batchq.engine.mailbox import (
     BulkStopRequest,
     CatalogChanged,
     ContinueWork,
+    FindSubmission,
     JobEvent,
     LeaveSafeMode,
     Message,
@@ -80,14 +81,12 @@ class MessageHandler:
         """Load the jobs and the earlier submissions that the messages refer to, with one read each."""
         needed: set[JobId] = set()
         possibly_repeated = []
+        self._state.idempotency.step(unit.now)
         for message in messages:
             needed.update(_jobs_needed(message))
-            if (
-                isinstance(message, Submit)
-                and message.key is not None
-                and self._state.idempotency.may_be_repeated(message.key, unit.now)
-            ):
-                possibly_repeated.append(message.key)
+            if isinstance(message, Submit | FindSubmission):
+                if message.key is not None and self._state.idempotency.may_be_repeated(message.key, unit.now):
+                    possibly_repeated.append(message.key)
             elif isinstance(message, TimerFired):
                 queue_cache.invalidate(message.job_id)
         self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
@@ -116,6 +115,8 @@ class MessageHandler:
                 self._engine_is_away()
             case CatalogChanged():
                 self._state.catalog_changed = True
+            case FindSubmission():
+                pass  # `prepare` has loaded the job
             case ContinueWork():
                 unit.placement.request_pass()
             case SearchQueues():
@@ -141,6 +142,11 @@ class MessageHandler:
         if message.key is None:
             return message.job_id
         return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)
+
+    def submission(self, unit: UnitOfWork, key: SubmissionKey) -> Job | None:
+        """The job that a submission with this key created; None: none did, or the job was deleted."""
+        job_id = self._earlier_submissions.get(key) or unit.submitted.get(key)
+        return None if job_id is None else unit.get(job_id)
 
     def _submit(self, unit: UnitOfWork, message: Submit) -> None:
         if unit.has_loaded(self.submitted_as(unit, message)):

@@ -1,0 +1,91 @@
+"""A SubmitJob that is repeated with the same key is answered as the first call, whatever has changed. Decision 0122."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from batchq.domain.catalog import DefinitionRef
+from batchq.domain.enums import State, Status
+from batchq.domain.ids import QueueName
+from batchq.errors import BatchqError
+from tests.support import builders
+from tests.support.builders import ADMIN, submission
+from tests.support.clock import SetClock
+from tests.support.scripts import Script
+
+pytestmark = pytest.mark.fault("IN22")
+
+DEFAULT = QueueName("default")
+
+
+@pytest.fixture
+def an_hour(simulated):
+    """The clock of a server after a reboot that set the clock ahead by an hour."""
+    return SetClock(simulated.clock, timedelta(hours=1), boot_id="another")
+
+
+@pytest.fixture
+async def first(world):
+    """A submission, and its job, which has ended."""
+    request = replace(await world.submission(Script(seconds=0)), key=submission())
+    job = await world.submissions.submit(request, caller=world.caller)
+    await world.wait_for(job.id, Status.SUCCEEDED)
+    return request, job.id
+
+
+async def disable(world, _request):
+    await world.catalog.job_queues.update(DEFAULT, lambda queue: replace(queue, state=State.DISABLED), caller=ADMIN)
+
+
+async def delete(world, request):
+    await disable(world, request)
+    await world.catalog.job_queues.delete(DEFAULT, caller=ADMIN)
+
+
+async def deregister(world, request):
+    await world.catalog.definitions.deregister(DefinitionRef(name=request.definition_name, revision=1), caller=ADMIN)
+
+
+async def require_shares(world, request):
+    await delete(world, request)
+    await world.catalog.scheduling_policies.create(builders.policy("fair"), caller=ADMIN)
+    await world.queue("default", environments=("local",), policy="fair")
+
+
+@pytest.mark.parametrize("change", [disable, delete, deregister, require_shares])
+async def test_a_repeated_submission_returns_the_first_job_after_a_change_that_refuses_others(world, first, change):
+    request, job = first
+    await change(world, request)
+
+    again = await world.submissions.submit(request, caller=world.caller, strict=True)
+
+    assert again.id == job
+    with pytest.raises(BatchqError):
+        await world.submissions.submit(replace(request, key=None), caller=world.caller, strict=True)
+
+
+async def test_a_submission_repeated_after_a_reboot_that_set_the_clock_ahead_returns_the_first_job(simulated, an_hour):
+    request = replace(await simulated.submission(Script(seconds=0)), key=submission())
+    job = await simulated.submissions.submit(request, caller=simulated.caller)
+    await simulated.restart_with_clock(an_hour)
+    other = replace(request, key=submission(invocation_id="another"))
+
+    another = await simulated.submissions.submit(other, caller=simulated.caller)
+    again = await simulated.submissions.submit(request, caller=simulated.caller)
+
+    assert again.id == job.id != another.id
+
+
+async def test_a_submission_repeated_after_a_reboot_is_a_new_job_once_the_first_was_deleted(simulated, an_hour):
+    request = replace(await simulated.submission(Script(seconds=0)), key=submission())
+    job = await simulated.submissions.submit(request, caller=simulated.caller)
+    await simulated.wait_for(job.id, Status.SUCCEEDED)
+    await simulated.wait_until_containers_are_gone()
+    await simulated.store.prune(simulated.clock.now() + timedelta(seconds=1), keep=(), limit=1)
+    await simulated.restart_with_clock(an_hour)
+
+    again = await simulated.submissions.submit(request, caller=simulated.caller)
+
+    assert again.id != job.id
+    await simulated.wait_for(again.id, Status.SUCCEEDED)
