@@ -100,7 +100,7 @@ class MessageHandler:
         Raises Invalid, IllegalTransition or StaleRead for a request that is refused.
         """
         match message:
-            case Submit():
+            case Submit() | FindSubmission():
                 self._submit(unit, message)
             case JobEvent() | UpdateTags() | MetricsRead() | TimerFired():
                 self._handle_job_message(unit, message)
@@ -115,8 +115,6 @@ class MessageHandler:
                 self._engine_is_away()
             case CatalogChanged():
                 self._state.catalog_changed = True
-            case FindSubmission():
-                pass  # `prepare` has loaded the job
             case ContinueWork():
                 unit.placement.request_pass()
             case SearchQueues():
@@ -139,17 +137,20 @@ class MessageHandler:
 
     def submitted_as(self, unit: UnitOfWork, message: Submit) -> JobId:
         """The id of the job that this submission created, now or when the same call came before."""
-        if message.key is None:
-            return message.job_id
-        return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)
+        first = None if message.key is None else self.submission(unit, message.key)
+        return message.job_id if first is None else first.id
 
     def submission(self, unit: UnitOfWork, key: SubmissionKey) -> Job | None:
         """The job that a submission with this key created; None: none did, or the job was deleted."""
-        job_id = self._earlier_submissions.get(key) or unit.submitted.get(key)
-        return None if job_id is None else unit.get(job_id)
+        for submissions in (unit.submitted, self._earlier_submissions):
+            job = unit.get(submissions[key]) if key in submissions else None
+            if job is not None:
+                return job
+        return None
 
-    def _submit(self, unit: UnitOfWork, message: Submit) -> None:
-        if unit.has_loaded(self.submitted_as(unit, message)):
+    def _submit(self, unit: UnitOfWork, message: Submit | FindSubmission) -> None:
+        """Insert the new job. `prepare` has loaded the job of an earlier call, and no other is inserted then."""
+        if isinstance(message, FindSubmission) or unit.has_loaded(self.submitted_as(unit, message)):
             return
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:

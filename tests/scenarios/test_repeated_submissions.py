@@ -12,7 +12,7 @@ from batchq.errors import BatchqError
 from tests.support import builders
 from tests.support.builders import ADMIN, submission
 from tests.support.clock import SetClock
-from tests.support.scripts import Script
+from tests.support.scripts import LASTING, Script
 
 pytestmark = pytest.mark.fault("IN22")
 
@@ -77,15 +77,28 @@ async def test_a_submission_repeated_after_a_reboot_that_set_the_clock_ahead_ret
     assert again.id == job.id != another.id
 
 
-async def test_a_submission_repeated_after_a_reboot_is_a_new_job_once_the_first_was_deleted(simulated, an_hour):
-    request = replace(await simulated.submission(Script(seconds=0)), key=submission())
+async def test_a_round_of_retention_after_a_reboot_keeps_the_keys_of_the_jobs_that_it_keeps(simulated, an_hour):
+    request = replace(await simulated.submission(LASTING), key=submission())
     job = await simulated.submissions.submit(request, caller=simulated.caller)
-    await simulated.wait_for(job.id, Status.SUCCEEDED)
-    await simulated.wait_until_containers_are_gone()
+    await simulated.restart_with_clock(an_hour)
+    await simulated.store.prune(simulated.clock.now() - timedelta(minutes=30), keep=(), limit=10)
+
+    again = await simulated.submissions.submit(request, caller=simulated.caller)
+
+    assert again.id == job.id
+
+
+async def test_a_submission_whose_key_was_kept_longer_than_its_job_is_a_new_job(simulated, an_hour):
+    request = replace(await simulated.submission(Script(seconds=0)), key=submission())
+    first = await simulated.submissions.submit(request, caller=simulated.caller)
+    last = await simulated.submissions.submit(replace(request, key=None), caller=simulated.caller)
+    for job in (first, last):
+        await simulated.wait_for(job.id, Status.SUCCEEDED)
     await simulated.store.prune(simulated.clock.now() + timedelta(seconds=1), keep=(), limit=1)
+    assert await simulated.described(first.id) == []
     await simulated.restart_with_clock(an_hour)
 
     again = await simulated.submissions.submit(request, caller=simulated.caller)
 
-    assert again.id != job.id
+    assert again.id not in {first.id, last.id}
     await simulated.wait_for(again.id, Status.SUCCEEDED)
