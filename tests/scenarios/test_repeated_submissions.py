@@ -3,12 +3,15 @@
 from datetime import timedelta
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
+from batchq.api.http.http import BODY
 from batchq.domain.catalog import DefinitionRef
 from batchq.domain.enums import State, Status
 from batchq.domain.ids import QueueName
 from batchq.errors import BatchqError
+from tests.scenarios.test_final_checkpoints_of_dialects import SageMaker
 from tests.support import builders
 from tests.support.builders import ADMIN, submission
 from tests.support.clock import SetClock
@@ -102,3 +105,22 @@ async def test_a_submission_whose_key_was_kept_longer_than_its_job_is_a_new_job(
 
     assert again.id not in {first.id, last.id}
     await simulated.wait_for(again.id, Status.SUCCEEDED)
+
+
+class RepeatedSageMaker(SageMaker):
+    """Each request has the same invocation id, as those that an SDK repeats."""
+
+    def _request(self, body):
+        http = make_mocked_request("POST", "/", headers={"amz-sdk-invocation-id": "call"})
+        http[BODY] = b"{}"
+        return replace(super()._request(body), http=http)
+
+
+async def test_a_repeated_training_job_is_answered_after_its_queue_was_deleted(simulated):
+    sagemaker = RepeatedSageMaker(simulated)
+    job = await sagemaker._create(Script(seconds=0))
+    await simulated.wait_for(job, Status.SUCCEEDED)
+
+    await delete(simulated, None)
+
+    assert await sagemaker._create(Script(seconds=0)) == job

@@ -178,10 +178,16 @@ class CaseResult:
                 status=job.status,
                 attempts=len(job.attempts),
                 starts=len(self.started(name)),
-                reason=None if job.status is Status.SUCCEEDED else (job.status_reason or "").partition(": ")[0],
+                reason=None if job.status is Status.SUCCEEDED else _without_id(job.status_reason),
             )
             for name, job in self.jobs.items()
         }
+
+
+def _without_id(reason: str | None) -> str | None:
+    """The status reason without the id of the dependency that failed."""
+    failed = status_reasons.DEPENDENCY_FAILED
+    return failed if reason is not None and reason.startswith(failed) else reason
 
 
 @dataclass(frozen=True, kw_only=True)
