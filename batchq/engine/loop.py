@@ -201,7 +201,7 @@ class EngineLoop:
         await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
-        held = self.state.safe_mode.active
+        held, expired_before = self.state.safe_mode.active, self.state.idempotency.expired_before(unit.now)
         await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
         await self._propagate(unit)
         if has_unfinished_work:
@@ -220,7 +220,6 @@ class EngineLoop:
         self.budgets.stage(unit)
         if unit.groups.has_members:
             await self._groups.stage(unit)
-        expired_before = self.state.idempotency.expired_before(unit.now)
         changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=expired_before), unit)
         if changes.empty:
             return None
