@@ -206,7 +206,7 @@ CASES_OF_SEVERAL = (
     ),
     Case(
         name="the main node ends first",
-        steps=lambda run: _nodes(run, SHORT),
+        steps=lambda run: _nodes(run, Script(seconds=40)),  # beyond the survey that repeats a start
         ends={"a": End(status=Status.SUCCEEDED, attempts=1, starts=2)},
     ),
     Case(
