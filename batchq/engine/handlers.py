@@ -25,6 +25,7 @@ from batchq.engine.mailbox import (
     BulkStopRequest,
     CatalogChanged,
     ContinueWork,
+    FindSubmission,
     JobEvent,
     LeaveSafeMode,
     Message,
@@ -80,14 +81,12 @@ class MessageHandler:
         """Load the jobs and the earlier submissions that the messages refer to, with one read each."""
         needed: set[JobId] = set()
         possibly_repeated = []
+        self._state.idempotency.step(unit.now)
         for message in messages:
             needed.update(_jobs_needed(message))
-            if (
-                isinstance(message, Submit)
-                and message.key is not None
-                and self._state.idempotency.may_be_repeated(message.key, unit.now)
-            ):
-                possibly_repeated.append(message.key)
+            if isinstance(message, Submit | FindSubmission):
+                if message.key is not None and self._state.idempotency.may_be_repeated(message.key, unit.now):
+                    possibly_repeated.append(message.key)
             elif isinstance(message, TimerFired):
                 queue_cache.invalidate(message.job_id)
         self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
@@ -101,7 +100,7 @@ class MessageHandler:
         Raises Invalid, IllegalTransition or StaleRead for a request that is refused.
         """
         match message:
-            case Submit():
+            case Submit() | FindSubmission():
                 self._submit(unit, message)
             case JobEvent() | UpdateTags() | MetricsRead() | TimerFired():
                 self._handle_job_message(unit, message)
@@ -138,12 +137,20 @@ class MessageHandler:
 
     def submitted_as(self, unit: UnitOfWork, message: Submit) -> JobId:
         """The id of the job that this submission created, now or when the same call came before."""
-        if message.key is None:
-            return message.job_id
-        return self._earlier_submissions.get(message.key) or unit.submitted.get(message.key, message.job_id)
+        first = None if message.key is None else self.submission(unit, message.key)
+        return message.job_id if first is None else first.id
 
-    def _submit(self, unit: UnitOfWork, message: Submit) -> None:
-        if unit.has_loaded(self.submitted_as(unit, message)):
+    def submission(self, unit: UnitOfWork, key: SubmissionKey) -> Job | None:
+        """The job that a submission with this key created; None: none did, or the job was deleted."""
+        for submissions in (unit.submitted, self._earlier_submissions):
+            job = unit.get(submissions[key]) if key in submissions else None
+            if job is not None:
+                return job
+        return None
+
+    def _submit(self, unit: UnitOfWork, message: Submit | FindSubmission) -> None:
+        """Insert the new job. `prepare` has loaded the job of an earlier call, and no other is inserted then."""
+        if isinstance(message, FindSubmission) or unit.has_loaded(self.submitted_as(unit, message)):
             return
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:

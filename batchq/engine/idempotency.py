@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from batchq.domain.ids import SubmissionKey
 
 SUBMISSIONS_KEPT_FOR = timedelta(minutes=15)  # how long a submission is stored under its key
+LONGEST_STEP = timedelta(minutes=1)  # between two units of work; a longer one may be a jump of the clock
 FILTER_BYTES = 2**22  # bytes, one for each key's hash: at four hundred calls a second a tenth of them is marked
 
 
@@ -14,6 +15,9 @@ class IdempotencyFilter:
     A key marks one byte by its hash. An unmarked key is new; a marked one may be a different key with the same hash.
     Keys are marked before anything is saved, and stay marked longer than the submission is stored. The keys stored by
     an earlier server are not known, so every key may be a repetition until those have expired.
+
+    A key expires only in a clock that has counted SUBMISSIONS_KEPT_FOR without a jump: after a reboot or a suspension
+    of the machine the stored times may be too old by hours, and clients repeat their requests then. Decision 0122.
     """
 
     def __init__(self) -> None:
@@ -22,12 +26,24 @@ class IdempotencyFilter:
         self._marks: tuple[bytearray, ...] = ()
         #: When the current period began.
         self._since = datetime.min.replace(tzinfo=UTC)
-        #: Until when every key may be a repetition.
+        #: Until when every key may be a repetition, and no key expires.
         self._unsure_until = self._since
+        #: The time of the last unit of work.
+        self._last_step = self._since
 
     def load(self, now: datetime, *, empty: bool) -> None:
         """Start at `now`. `empty`: no job has ever been saved in the store, so no key is stored either."""
-        self._unsure_until = now if empty else now + SUBMISSIONS_KEPT_FOR
+        self._unsure_until, self._last_step = now if empty else now + SUBMISSIONS_KEPT_FOR, now
+
+    def step(self, now: datetime) -> None:
+        """Note the time of a unit of work."""
+        if now - self._last_step > LONGEST_STEP:
+            self._unsure_until = now + SUBMISSIONS_KEPT_FOR
+        self._last_step = now
+
+    def expired_before(self, now: datetime) -> datetime | None:
+        """The submissions stored before this time may be deleted; None: no submission."""
+        return None if now < self._unsure_until else now - SUBMISSIONS_KEPT_FOR
 
     def may_be_repeated(self, key: SubmissionKey, now: datetime) -> bool:
         """Mark the key; whether it may be a repetition and must be looked up in the store."""

@@ -27,10 +27,10 @@ from batchq.engine.groups import Groups
 from batchq.engine.handlers import MessageHandler
 from batchq.engine.history_entries import log_transitions
 from batchq.engine.history_feed import HistoryFeed
-from batchq.engine.idempotency import SUBMISSIONS_KEPT_FOR
 from batchq.engine.mailbox import (
     BulkStopRequest,
     ContinueWork,
+    FindSubmission,
     JobEvent,
     LeaveSafeMode,
     Mailbox,
@@ -201,7 +201,7 @@ class EngineLoop:
         await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
-        held = self.state.safe_mode.active
+        held, expired_before = self.state.safe_mode.active, self.state.idempotency.expired_before(unit.now)
         await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
         await self._propagate(unit)
         if has_unfinished_work:
@@ -220,7 +220,7 @@ class EngineLoop:
         self.budgets.stage(unit)
         if unit.groups.has_members:
             await self._groups.stage(unit)
-        changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR), unit)
+        changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=expired_before), unit)
         if changes.empty:
             return None
         began = perf_counter()
@@ -353,6 +353,8 @@ class EngineLoop:
                 resolve_with_error(message, refusal)
                 continue
             match message:
+                case FindSubmission(key=key, answer=answer) if not answer.done():
+                    answer.set_result(self._handler.submission(unit, key))
                 case Submit(answer=answer) if not answer.done():
                     submitted = unit.get(self._handler.submitted_as(unit, message))
                     assert submitted is not None, f"{message.job_id} was saved and is not known"

@@ -57,6 +57,13 @@ class Submit(Struct, frozen=True, kw_only=True):
     answer: Future[Job]
 
 
+class FindSubmission(ServerMessage, frozen=True, kw_only=True):
+    """Find the job of an earlier SubmitJob. The answer is that job; None: no job of such a call is stored."""
+
+    key: SubmissionKey
+    answer: Future[Job | None]
+
+
 class JobEvent(Struct, frozen=True, kw_only=True):
     """An event of one job: a change of its containers, or a request."""
 
@@ -195,6 +202,7 @@ class SearchQueues(ServerMessage, frozen=True, kw_only=True):
 
 Message = (
     Submit
+    | FindSubmission
     | JobEvent
     | UpdateTags
     | MetricsRead

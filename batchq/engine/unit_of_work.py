@@ -254,8 +254,11 @@ class UnitOfWork:
             if before is None and job.spec.share_identifier is not None:
                 yield ShareKey(job.spec.queue, job.spec.share_identifier)
 
-    def changes(self, *, forget_before: datetime) -> Changes:
-        """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones."""
+    def changes(self, *, forget_before: datetime | None) -> Changes:
+        """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones.
+
+        None: no submission is deleted.
+        """
         inserted: list[Job] = []
         updated: list[Job] = []
         for before, job in self.job_changes:

@@ -16,7 +16,7 @@ from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
 from batchq.domain.group_terms import group_terms
-from batchq.domain.ids import ContainerEngineName, JobId, node_of
+from batchq.domain.ids import ContainerEngineName, JobId, SubmissionKey, node_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_request import JobRequest
 from batchq.domain.overrides import merge
@@ -26,7 +26,8 @@ from batchq.domain.task import DefinitionForm
 from batchq.domain.training import MetricRule, check_mounts, check_rules, checkpoint_rules, metric_rules, training_plan
 from batchq.domain.webhooks import notified_webhook
 from batchq.engine.engine import Engine
-from batchq.errors import Invalid, NotFound
+from batchq.engine.mailbox import FindSubmission
+from batchq.errors import BatchqError, Invalid, NotFound, Throttled
 from batchq.ports.clock import Clock
 from batchq.ports.jobs import JobStore
 from batchq.services.catalog import CatalogService
@@ -76,7 +77,25 @@ class SubmissionService:
 
         Later changes of its definition do not affect the job. `strict`: refuse a job with a warning. Raises
         DefinitionNotFound; Invalid, with AWS's texts; Throttled; Unavailable.
+
+        A call that is repeated with the same key returns the first job, even if it would be refused by now.
         """
+        try:
+            return await self._submit(request, caller=caller, strict=strict)
+        except Throttled:
+            raise
+        except BatchqError:
+            if (first := await self._first_job(request.key)) is None:
+                raise
+            return first
+
+    async def _first_job(self, key: SubmissionKey | None) -> Job | None:
+        """The job of an earlier call with this key, also of one whose commit is under way; None: there is none."""
+        if key is None:
+            return None
+        return await self._engine.mailbox.request(lambda answer: FindSubmission(key=key, answer=answer))
+
+    async def _submit(self, request: JobRequest, *, caller: Caller, strict: bool) -> Job:
         if request.inline is None:
             definition = await self._definition(request, caller)
             queue = self._queue(request, caller)

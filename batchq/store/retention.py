@@ -9,6 +9,8 @@ from datetime import datetime
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from batchq.domain.ids import JobId, QueueName, stream_name
 from batchq.domain.lifecycle.reconcile import container_tags
 from batchq.domain.scheduling.fairshare import ShareKey
@@ -39,8 +41,15 @@ class _FinishedJob(NamedTuple):
 def prune(
     connection: Connection, before: datetime, *, keep: Collection[JobId], after: Finished | None = None, limit: int
 ) -> Pruned:
-    if _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
-        return Pruned(jobs=0, after=after or _START)
+    pruned = _prune_jobs(connection, before, keep=keep, after=after, limit=limit)
+    if pruned.after is None and _delete_submissions(connection, before) >= job_writes.MAX_SUBMISSIONS_DELETED:
+        return replace(pruned, after=after or _START)
+    return pruned
+
+
+def _prune_jobs(
+    connection: Connection, before: datetime, *, keep: Collection[JobId], after: Finished | None, limit: int
+) -> Pruned:
     at = after or _START
     parameters = {"before": microseconds(before), "at": at.at, "sequence": at.sequence, "limit": limit}
     jobs = [_finished_job(*row) for row in connection.execute(SQL["finished_jobs"], parameters).fetchall()]
@@ -80,12 +89,12 @@ def prune_shares(
 
 
 def _delete_submissions(connection: Connection, before: datetime) -> int:
-    """Delete expired submissions; returns how many.
+    """Delete old submissions of deleted jobs; returns how many.
 
-    They are deleted before jobs, because a retried SubmitJob must not be answered with a deleted job.
+    Those of other jobs stay: they are as old as `before` also when a reboot has set the clock ahead. Decision 0122.
     """
     parameters = {"before": microseconds(before), "limit": job_writes.MAX_SUBMISSIONS_DELETED}
-    return connection.execute(job_writes.SQL["delete_submissions"], parameters).rowcount
+    return connection.execute(SQL["delete_submissions_of_deleted_jobs"], parameters).rowcount
 
 
 class _KeptJobs:

@@ -64,6 +64,7 @@ class FakeEngine:
         self._store = store
         self._clock = clock
         self._made = {}
+        self.mailbox = self
         self._next = 0
         self.broken = None
         self.received = []
@@ -117,6 +118,11 @@ class FakeEngine:
         self._made[key] = job_id
         await self._store.commit(Changes(inserted=(job,), history=(self._moment(job),)))
         return job
+
+    async def request(self, message):
+        """As the mailbox does, for a FindSubmission."""
+        job_id = self._made.get(message(None).key)
+        return None if job_id is None else await self.job(job_id)
 
     async def deliver(self, job_id, event, *, caller, expected=None):
         assert expected is None, "only the engine compares states"

@@ -114,6 +114,14 @@ def test_a_terminate_that_changes_nothing(before, requested):
     assert apply_events(job, requested, now=at(5)) == (job, ())
 
 
+def test_a_terminate_of_the_job_does_not_change_the_stop_of_a_node_that_is_under_way():
+    job = after(multi_node_job(), *ALL_RUN, node(1, grace=timedelta(seconds=3)), is_signalled("1/app"))
+
+    later = after(job, whole(grace=timedelta(minutes=9)))
+
+    assert later.attempt.containers[1] == job.attempt.containers[1]
+
+
 def test_a_terminate_of_any_node_ends_a_queued_job():
     over = after(runnable(nodes=gang()), node(2, "enough"))
 

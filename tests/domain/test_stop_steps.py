@@ -173,6 +173,12 @@ def test_the_other_nodes_keep_the_grace_and_signal_of_the_request():
     assert part(stopping, "1/app").steps == (SignalStep(signal="SIGINT", wait=timedelta(seconds=3)),)
 
 
+def test_a_terminate_of_another_node_during_a_pause_does_not_wait_for_the_checkpoint():
+    job = after(multi_node_job(checkpoints=USR1), runs("0/app"), runs("1/app"), on.PauseRequested(reason="later"))
+
+    assert effects_of(job, on.TerminateRequested(reason="not you", node=1)) == ["stop 1/app"]
+
+
 def test_a_missing_checkpoint_of_a_gang_is_stored_with_the_order():
     job = after(
         multi_node_job(checkpoints=USR1), runs("0/app"), runs("1/app"), runs("2/app"), CHECKPOINT, is_signalled("0/app")

@@ -7,7 +7,7 @@ import pytest
 from batchq.domain import events as on
 from batchq.domain.enums import Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
-from tests.domain.lives import after, apply_events, at, cancel, due_event, outcome, starting, terminate
+from tests.domain.lives import after, apply_events, at, cancel, due_event, force, outcome, starting, terminate
 from tests.domain.part_lives import (
     app,
     effects_of,
@@ -61,6 +61,22 @@ def test_an_abandoned_container_does_not_decide_after_another_ran():
     job = after(task_job(app(), other), runs("0/other"), terminate(), is_abandoned(APP), ends("0/other", 143))
 
     assert (job.attempts[0].decided_by, job.attempts[0].exit_code) == ("0/other", 143)
+
+
+def test_a_force_does_not_change_a_container_that_has_ended():
+    job = after(task_job(app(), sidecar()), runs(APP), runs(SIDECAR), ends(SIDECAR, 3))
+
+    forced = after(job, force())
+
+    assert forced.attempt.containers[1] == job.attempt.containers[1]
+
+
+def test_a_force_of_a_container_that_stops_with_its_task_kills_it_and_is_not_its_stop_order():
+    job = after(task_job(app(), sidecar()), runs(APP), runs(SIDECAR), ends(APP, 0))
+
+    stopped = after(job, on.StopForced(reason="at once", container="sidecar")).attempt.containers[1]
+
+    assert (stopped.terminated_by, stopped.killed_at) == (None, at(0))
 
 
 # ---------------------------------------------------------------------------------------------------------------- grace

@@ -1,5 +1,6 @@
 """The store is searched for the key of a SubmitJob only where it may contain it."""
 
+from asyncio import Future
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from batchq.domain.access.accounts import Caller, Owner
 from batchq.domain.enums import DependencyType
 from batchq.domain.job import Dependency
-from batchq.engine.idempotency import SUBMISSIONS_KEPT_FOR, IdempotencyFilter
+from batchq.engine.idempotency import LONGEST_STEP, SUBMISSIONS_KEPT_FOR, IdempotencyFilter
+from batchq.engine.mailbox import FindSubmission
 from batchq.errors import Invalid
 from tests.engine.harness import ONE, SURVEYED, TWO, LoopHarness, catalog_of, harness_with, submit
 from tests.support.builders import NO_ACCOUNTS, NOON, job, job_id, submission
@@ -78,7 +80,10 @@ async def test_a_submission_repeated_after_the_key_expired_is_a_new_job():
     await VirtualClock().sleep(1)
     await harness.process(submit(job_id(1_000_003), key=submission(invocation_id="another")))
 
-    await VirtualClock().sleep(SUBMISSIONS_KEPT_FOR / MOMENT)
+    for _ in range(2 * SUBMISSIONS_KEPT_FOR // LONGEST_STEP):
+        await VirtualClock().sleep(LONGEST_STEP / MOMENT)
+        await harness.process(SURVEYED)
+    await harness.process(submit(job_id(1_000_004), key=submission(invocation_id="a third")))
     await harness.process(late)
 
     assert late.answer.result().id == TWO
@@ -109,6 +114,30 @@ def test_any_key_may_be_stored_from_before_the_start_until_it_expires():
 
     assert repeats.may_be_repeated(submission(), NOON + SUBMISSIONS_KEPT_FOR - MOMENT)
     assert not repeats.may_be_repeated(submission(invocation_id="another"), NOON + SUBMISSIONS_KEPT_FOR)
+
+
+def test_no_key_expires_for_a_whole_period_after_the_machine_was_suspended():
+    repeats, woken = beside_an_empty_store(), NOON + 4 * SUBMISSIONS_KEPT_FOR
+    repeats.may_be_repeated(submission(), NOON)
+
+    repeats.step(woken)
+
+    assert repeats.may_be_repeated(submission(invocation_id="any"), woken)
+    assert repeats.expired_before(woken + SUBMISSIONS_KEPT_FOR - MOMENT) is None
+    assert repeats.expired_before(woken + SUBMISSIONS_KEPT_FOR) == woken
+
+
+async def test_a_search_for_a_submission_finds_one_of_the_same_unit_of_work():
+    harness = await harness_with()
+    answer, unknown = Future(), Future()
+
+    await harness.process(
+        submit(ONE, key=submission()),
+        FindSubmission(key=submission(), answer=answer),
+        FindSubmission(key=submission(invocation_id="another"), answer=unknown),
+    )
+
+    assert (answer.result().id, unknown.result()) == (ONE, None)
 
 
 ADA = Caller(user="ada", account="team")

@@ -10,10 +10,12 @@ from typing import Any
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain import status_reasons
 from batchq.domain.container import Overrides
-from batchq.domain.enums import Status
-from batchq.domain.ids import JobId, QueueName
+from batchq.domain.enums import Status, StopKind
+from batchq.domain.ids import JobId, QueueName, child_id
 from batchq.domain.job import Dependency, Job, RetryStrategy
 from batchq.domain.job_request import JobRequest
+from batchq.domain.job_selection import JobSelection
+from batchq.domain.stop_request import StopRequest
 from batchq.domain.training import CHECKPOINTS_TAG, SIGNAL_TAG, TIMEOUT_TAG
 from tests.simulation import final_checks
 from tests.simulation.container_records import ContainerRecord
@@ -74,15 +76,16 @@ class CaseRun:
         return not self.world.unfinished() and not self.world.machine.engine.containers
 
     async def submit(self, name: str, *scripts: Script, after: str | None = None, **fields: Any) -> None:
-        """Submit a job, until that is acknowledged."""
-        overrides = Overrides(environment=(script_variable(*scripts),), **{"millicpus": 250} | fields.pop("room", {}))
-        depends_on = () if after is None else (Dependency(job_id=self.ids[after]),)
+        """Submit a job, until that is acknowledged. Without scripts it has those of its definition."""
+        if scripts:
+            room = {"millicpus": 250} | fields.pop("room", {})
+            fields["overrides"] = Overrides(environment=(script_variable(*scripts), *fields.pop("own", ())), **room)
+        if after is not None:
+            fields["depends_on"] = (Dependency(job_id=self.ids[after]),)
         submission = JobRequest(
             **{"definition_name": "plain", "retry": RetryStrategy(attempts=1)} | fields,
-            overrides=overrides,
             name=name,
             queue=QueueName("usual"),
-            depends_on=depends_on,
             key=self.world.client.key(),
         )
         requested_at = self.world.clock.now()
@@ -100,6 +103,22 @@ class CaseRun:
 
     async def cancel(self, name: str) -> None:
         await self.world.client.end(self.ids[name], by_cancel=True)
+
+    async def request(self, what: str, name: str) -> None:
+        """Hold, pause, release or resume a job, until that is acknowledged."""
+        client = self.world.client
+        await client._until_acknowledged(lambda: client.hold(what, self.ids[name], patience=None))
+
+    async def sweep(self, selection: JobSelection) -> None:
+        """Terminate the selected jobs by one order, until all outcomes were reported."""
+        client, order = self.world.client, StopRequest(kind=StopKind.TERMINATE, reason="a user stops it")
+        await client._until_acknowledged(
+            lambda: client.request(lambda server: client._receive_reports(server, order, selection))
+        )
+
+    def name_children(self, name: str, size: int) -> None:
+        """Let the children of an array be named `NAME:INDEX` in the result."""
+        self.ids |= {f"{name}:{index}": child_id(self.ids[name], index) for index in range(size)}
 
     async def until(self, holds: Callable[[], bool]) -> None:
         while not holds():
@@ -159,10 +178,16 @@ class CaseResult:
                 status=job.status,
                 attempts=len(job.attempts),
                 starts=len(self.started(name)),
-                reason=None if job.status is Status.SUCCEEDED else job.status_reason,
+                reason=None if job.status is Status.SUCCEEDED else _without_id(job.status_reason),
             )
             for name, job in self.jobs.items()
         }
+
+
+def _without_id(reason: str | None) -> str | None:
+    """The status reason without the id of the dependency that failed."""
+    failed = status_reasons.DEPENDENCY_FAILED
+    return failed if reason is not None and reason.startswith(failed) else reason
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -205,11 +205,17 @@ class Client:
             except NoReply:
                 await self._clock.sleep(self._rng.choice([0.1, 1, 4]))
             except Invalid:
+                self._check_never_saved(submission)
                 raise
             except BatchqError:
                 await self._clock.sleep(0.5)
             else:
                 return
+
+    def _check_never_saved(self, submission: JobRequest) -> None:
+        """A call that is refused has created no job, also when it was sent before."""
+        if submission.key and any(job.spec.name == submission.name for job in self._invariants.jobs.values()):
+            self._run_log.fail("I2 a repeated submission is answered as the first", submission.name)
 
     async def _submit_twice(self) -> None:
         """The second request is sent while the first is in progress."""

@@ -1,6 +1,5 @@
 """Random groups of jobs with limits, and reruns of jobs, and what must hold of them."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from random import Random
 
@@ -12,6 +11,7 @@ from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import is_parent
 from batchq.ports.jobs import Changes
 from batchq.services.client_requests import RERUN_OF
+from tests.simulation.row_checks import group_sums
 from tests.simulation.run_log import Checks, RunLog
 
 OCCUPYING = ACTIVE | {Status.RUNNABLE}
@@ -73,18 +73,12 @@ class GroupChecks(Checks):
 
     def _check(self, group: Group) -> None:
         members = [job for job in self.jobs.values() if _group_id(job) == group.terms.id and not self._is_replaced(job)]
-        true = Counter(job.status for job in members if not is_parent(job))
-        true[Status.FAILED] += sum(
-            job.spec.array_size
-            for job in members
-            if is_parent(job) and job.status in FINISHED and job.array_state is None
-        )
-        true = +true
-        if dict(group.counts) != dict(true):
-            self.run_log.fail("I1 the counts of a group are true", f"{group}, and it is {dict(true)}")
-        most, occupied = group.terms.max_running, sum(true[status] for status in OCCUPYING)
+        true, stopped, uncreated = group_sums(members)
+        if (dict(group.counts), group.stopped, group.uncreated) != (true, stopped, uncreated):
+            self.run_log.fail("I1 the counts of a group are true", f"{group}, and it is {true} {stopped} {uncreated}")
+        most, occupied = group.terms.max_running, sum(true.get(status, 0) for status in OCCUPYING)
         if most is not None and occupied > most:
-            self.run_log.fail("no more jobs of a group run than its limit permits", f"{group} {dict(true)}")
+            self.run_log.fail("no more jobs of a group run than its limit permits", f"{group} {true}")
         self.run_log.counts["groups at their limit"] += occupied == most
         self.run_log.counts["groups that failed"] += group.is_failing
 

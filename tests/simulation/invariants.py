@@ -37,6 +37,7 @@ from tests.simulation.groups import GroupChecks
 from tests.simulation.history_checks import HistoryChecks, OrderChecks
 from tests.simulation.holds import HoldChecks
 from tests.simulation.resource_checks import ResourceChecks
+from tests.simulation.row_checks import RowChecks
 from tests.simulation.run_log import Checks, RunLog
 from tests.simulation.signal_checks import SignalChecks, without_checkpoint
 
@@ -56,6 +57,7 @@ class Invariants(Checks):
         self.catalog = CatalogChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.holds = HoldChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.groups = GroupChecks(jobs=self.jobs, run_log=run_log)
+        self.rows = RowChecks(self, run_log=run_log)
         self.signals = SignalChecks(jobs=self.jobs, now=now, run_log=run_log)
         self.history = HistoryChecks(run_log)
         self._tasks = ContainerChecks(jobs=self.jobs, containers=self.containers, now=now, run_log=run_log)

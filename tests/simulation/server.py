@@ -15,6 +15,7 @@ from tests.simulation.clocks import ServerClock
 from tests.simulation.container_engine import FaultyRuntime
 from tests.simulation.invariants import Invariants
 from tests.simulation.lifetime import Lifetime
+from tests.simulation.page_checks import PageChecks
 from tests.simulation.planned_faults import SURVEY_INTERVAL
 from tests.simulation.run_log import RunLog
 from tests.simulation.state_checks import ExplanationChecks, StateChecks
@@ -68,6 +69,7 @@ class Server(InProcessServer):
         self._checks = (
             StateChecks(self.engine.loop, jobs=invariants.jobs, run_log=run_log),
             ExplanationChecks(self.engine, jobs=invariants.jobs, run_log=run_log),
+            PageChecks(self.engine, connection, jobs=invariants.jobs, run_log=run_log),
         )
         self.store.before_commit = self._check_state
         self._has_webhook = choices.has_webhook

@@ -88,11 +88,15 @@ class ObservedStore(SqliteStore):
         self.before_commit()
         first_number = await self._database.write(
             lambda value: job_writes.commit_changes(value, changes),
-            then=lambda: self._invariants.committed(changes),
+            then=lambda: self._committed(changes),
             changes=changes,
         )
         self._invariants.history.check_numbers(first_number, changes)
         return first_number
+
+    def _committed(self, changes: Changes) -> None:
+        self._invariants.committed(changes)
+        self._database.inspect(lambda connection: self._invariants.rows.written(connection, changes))
 
     async def anchor_clock(self, anchor: ClockAnchor, shift: ClockShift | None) -> None:
         skew, ids = anchor.booted_at - NOON, list(self._invariants.jobs)

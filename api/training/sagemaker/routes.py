@@ -50,18 +50,18 @@ async def create_sagemaker_job(parts: Parts, call: Call[Any], body: wire.SageMak
     No two jobs of a user have the same name, unless the earlier one was deleted.
     """
     caller, name, arn = call.caller, body.TrainingJobName, _arn(parts, call, body.TrainingJobName)
-    queue = parts.catalog.queues_of(caller).get(queue_of(body))
-    if queue is None:
-        raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
     digest, limits = _digest(call), parts.limits
     requested = requested_sagemaker_job(body, arn=arn, digest=digest, limits=limits, caller=caller)
-    requested = requested.in_queue(queue, caller, priority=0)
     with parts.names.reserved(caller.user, name) as is_free:
         existing = await parts.named.own(name, caller=caller)
         if existing is not None and digest and DIALECT.request(existing) == digest:
             return {"TrainingJobArn": arn}
         if existing is not None or not is_free:
             raise sagemaker_refusal("ResourceInUse", f"Training job names must be unique for a user: {name} exists.")
+        queue = parts.catalog.queues_of(caller).get(queue_of(body))
+        if queue is None:
+            raise validation_exception(f"JobQueue {queue_of(body)[:128]} not found.")
+        requested = requested.in_queue(queue, caller, priority=0)
         with bucket_folders(limits).naming_uris():
             await requested.submit(parts.submissions, caller=caller)
     return {"TrainingJobArn": arn}

@@ -50,10 +50,11 @@ SELECT version FROM jobs WHERE id = :id;
 UPDATE jobs SET finished_at = :at WHERE id = :id;
 
 -- insert_submission
--- Replaces an expired row with the same key.
+-- Replaces a row with the same key that has expired, or whose job was deleted.
 INSERT INTO submissions (principal, invocation_id, body_sha256, job_id, at)
 VALUES (:principal, :invocation_id, :body_sha256, :job_id, :at)
-ON CONFLICT DO UPDATE SET job_id = excluded.job_id, at = excluded.at WHERE at < :before;
+ON CONFLICT DO UPDATE SET job_id = excluded.job_id, at = excluded.at
+WHERE at < :before OR NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = submissions.job_id);
 
 -- delete_submissions
 DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (

@@ -36,6 +36,13 @@ DELETE FROM job_specs WHERE sequence = :sequence;
 -- delete_job
 DELETE FROM jobs WHERE sequence = :sequence;
 
+-- delete_submissions_of_deleted_jobs
+DELETE FROM submissions WHERE (principal, invocation_id, body_sha256) IN (
+    SELECT principal, invocation_id, body_sha256 FROM submissions
+    WHERE at < :before AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = submissions.job_id)
+    ORDER BY at LIMIT :limit
+);
+
 -- delete_stream
 DELETE FROM log_streams WHERE name = :name;
 
