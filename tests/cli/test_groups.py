@@ -369,7 +369,7 @@ def test_a_table_that_is_not_utf_8_is_refused_with_what_to_do(tmp_path, encoding
     (tmp_path / "runs.csv").write_bytes("name\nMüller\n".encode(encoding))
 
     with pytest.raises(
-        UsageError, match="runs.csv: it is not UTF-8 text: save it as UTF-8, a table of Excel as CSV UTF-8"
+        UsageError, match=r"runs\.csv: it is not UTF-8 text: save it as UTF-8, a table of Excel as CSV UTF-8"
     ):
         read_axes((), str(tmp_path / "runs.csv"))
 
