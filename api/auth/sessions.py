@@ -7,7 +7,7 @@ instance of the server, so a cookie is valid as long as its access key is, also 
 import hashlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from urllib.parse import quote, unquote
@@ -23,6 +23,7 @@ CODE_LIFETIME = timedelta(seconds=60)
 MAX_CODES = 16  # unused codes of one access key; the oldest is dropped for a new one
 MAX_ENDED = 64  # sessions of one access key that were ended; with one more, all its sessions end
 MAX_PAGE_PATH = 2000  # characters
+MAX_COOKIES = 64 * 1024  # characters of the Cookie headers of a request; in longer ones no session is searched
 LOGIN, LOGOUT, HOME = "/ui/login", "/ui/logout", "/ui/"
 
 _COOKIE = re.compile(r"(?P<key>[\w-]{1,128})\.(?P<nonce>[\w-]{22})\.[\w-]{1,16}\.[\w-]{43}", re.ASCII)
@@ -51,6 +52,9 @@ SECURE = CookieKind(
 )
 #: Of pages on loopback without TLS. Every program that listens on the same host name receives it.
 PLAIN = CookieKind(name="batchq", lifetime=timedelta(hours=1), attributes="Path=/ui/; HttpOnly; SameSite=Lax")
+
+#: Matches in a time that grows with the length of a header only: a client needs no credential to send one.
+_SESSION_COOKIES = re.compile(rf"(?:^|;)[ \t]*({SECURE.name}|{PLAIN.name})[ \t]*=([^;]*)")
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -110,8 +114,11 @@ class Sessions:
 
         `headers`: the values of its Cookie headers. `local`: whether PLAIN is accepted.
         """
+        if sum(map(len, headers)) > MAX_COOKIES:
+            return None
+        cookies = [found for header in headers for found in _SESSION_COOKIES.findall(header)]
         for kind in (SECURE, PLAIN) if local else (SECURE,):
-            values = [value for name, value in _cookies(headers) if name == kind.name]
+            values = [value.strip(" \t") for name, value in cookies if name == kind.name]
             if len(values) == 1 and (session := self._verified(values[0], kind)) is not None:
                 return session
         return None
@@ -193,10 +200,3 @@ def login_path(page: str, *, code: str = "") -> str:
     if following is not None and following != HOME:
         query.append(f"next={quote(following, safe='/')}")
     return f"{LOGIN}?{'&'.join(query)}" if query else LOGIN
-
-
-def _cookies(headers: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for header in headers:
-        for pair in header.split(";"):
-            name, _, value = pair.partition("=")
-            yield name.strip(" \t"), value.strip(" \t")

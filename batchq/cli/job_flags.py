@@ -166,7 +166,7 @@ def _lines(file: Path) -> list[str]:
     try:
         lines = [line.strip() for line in without_mark(file.read_text()).splitlines()]
     except (OSError, ValueError) as why:
-        raise UsageError(f"cannot read {file}: {getattr(why, 'strerror', None) or why}") from None
+        raise UsageError(f"cannot read {file}: {reading_failure(why)}") from None
     found = [line for line in lines if line and not line.startswith("#")]
     if invalid := [text for text in found if not _VARIABLE.match(text)]:
         raise UsageError(f"{file}: {invalid[0]!r} is not NAME=VALUE")
@@ -178,6 +178,13 @@ def _lines(file: Path) -> list[str]:
 def without_mark(text: str) -> str:
     """The text of a file without its byte order mark."""
     return text.removeprefix(_BYTE_ORDER_MARK)
+
+
+def reading_failure(why: OSError | ValueError) -> str:
+    """Why a file of text was not read, and what to do with one in another encoding."""
+    if isinstance(why, UnicodeDecodeError):
+        return "it is not UTF-8 text: save it as UTF-8, a table of Excel as CSV UTF-8"
+    return getattr(why, "strerror", None) or str(why)
 
 
 def _resources(args: Namespace) -> list[Mapping[str, str]]:
@@ -268,9 +275,7 @@ def read_script(file: Path) -> JobScript:
     try:
         text = without_mark(file.read_text())
     except (OSError, ValueError) as why:
-        raise UsageError(
-            f"cannot read the script {file}: {getattr(why, 'strerror', None) or 'it is not text'}"
-        ) from None
+        raise UsageError(f"cannot read the script {file}: {reading_failure(why)}") from None
     if not text.strip():
         raise UsageError(f"the script {file} is empty: write the commands of the job into it")
     return JobScript(file=file, text=text, flags=_flags(text, file), interpreter=_interpreter(text, file))

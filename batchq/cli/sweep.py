@@ -15,7 +15,7 @@ from math import prod
 from pathlib import Path
 from threading import Event
 
-from batchq.cli.job_flags import without_mark
+from batchq.cli.job_flags import reading_failure, without_mark
 from batchq.cli.job_handles import STDIN
 from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
 from batchq.cli.server_requests import fetch_described, fetch_server_time, send_submission
@@ -75,10 +75,13 @@ def _row_axis(source: str) -> Axis:
 
 
 def _table(source: str) -> list[list[str]]:
-    """The rows of a file of values that are separated by commas, without empty lines. Raises UsageError."""
+    """The rows of a file of values that are separated by commas, without empty ones. Raises UsageError.
+
+    Spreadsheets write an emptied row as a line of commas.
+    """
     reader = csv.reader(StringIO(_read(source), newline=""), strict=True)
     try:
-        return [row for row in reader if row]
+        return [row for row in reader if any(row)]
     except csv.Error as why:
         advice = 'a value with a comma or a quotation mark is written as "a, ""b"""'
         raise UsageError(f"{source}, line {reader.line_num}: {why}; {advice}") from None
@@ -102,7 +105,7 @@ def _read(source: str) -> str:
     try:
         return without_mark(sys.stdin.read() if source == STDIN else Path(source).read_text())
     except (OSError, ValueError) as why:
-        raise UsageError(f"cannot read {source}: {getattr(why, 'strerror', None) or why}") from None
+        raise UsageError(f"cannot read {source}: {reading_failure(why)}") from None
 
 
 def _place(source: str) -> str:

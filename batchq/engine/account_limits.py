@@ -28,7 +28,7 @@ class AccountPolicies:
         #: Reads the accounts; raises Unavailable, and then no job is started.
         self._directory = directory
         #: Whether container policies and separate networks of accounts are enforced.
-        self._enforced = enforced
+        self.are_enforced = enforced
         #: The quotas when the accounts were last readable.
         self._quotas = Quotas(Directory())
         #: The quotas at the last call of `changed`.
@@ -38,7 +38,7 @@ class AccountPolicies:
 
     def container_policy(self, owner: Owner) -> ContainerPolicy | None:
         """The container policy of the owner's jobs; None: all that the server allows. Raises Unavailable."""
-        return self._directory().container_policy_of_owner(owner) if self._enforced else None
+        return self._directory().container_policy_of_owner(owner) if self.are_enforced else None
 
     def author_policies(self, authors: Iterable[Owner]) -> AuthorPolicies:
         """The container policies of the authors of a job. Present admins are left out. Raises Unavailable."""
@@ -51,7 +51,7 @@ class AccountPolicies:
         Several accounts, joined by `+`, for a job whose authors are of other accounts and not admins: such jobs share
         networks with each other only. Raises Unavailable.
         """
-        if not self._enforced:
+        if not self.are_enforced:
             return ""
         others = {author.account for author, _ in self.author_policies(spec.authors)} - {spec.owner.account}
         return "+".join([spec.owner.account, *sorted(others)])

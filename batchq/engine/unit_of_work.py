@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from batchq.domain import effects as do
 from batchq.domain import events as on
+from batchq.domain.access.accounts import UserName
 from batchq.domain.access.audit import AuditTrail
 from batchq.domain.enums import ACTIVE, FINISHED, Status
 from batchq.domain.groups import GroupChanges
@@ -248,11 +249,11 @@ class UnitOfWork:
         """The arrays with status changes of children that have not been counted yet."""
         return list(self._children_changed)
 
-    def new_share_keys(self) -> Iterator[ShareKey]:
-        """The fair-share keys of the jobs inserted by this unit of work."""
+    def new_shares(self) -> Iterator[tuple[ShareKey, UserName]]:
+        """The fair-share keys of the jobs inserted by this unit of work, and the users of these jobs."""
         for before, job in self.job_changes:
             if before is None and job.spec.share_identifier is not None:
-                yield ShareKey(job.spec.queue, job.spec.share_identifier)
+                yield ShareKey(job.spec.queue, job.spec.share_identifier), job.spec.owner.user
 
     def changes(self, *, forget_before: datetime | None) -> Changes:
         """The changes to be saved. Submissions older than `forget_before` are deleted if there are new ones.

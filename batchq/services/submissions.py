@@ -11,7 +11,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from batchq.domain.access import container_policy
-from batchq.domain.access.accounts import Caller, Owner
+from batchq.domain.access.accounts import Caller, Owner, UserName
 from batchq.domain.catalog import JobDefinition, JobQueue, Tags
 from batchq.domain.container import merge_pairs
 from batchq.domain.enums import State
@@ -36,8 +36,10 @@ from batchq.services.inline_definitions import InlineDefinitions
 from batchq.services.submit_warnings import SubmitWarnings
 from batchq.services.training import patterns
 from batchq.system.host import DiskGuard, NetworkDiskGuard
+from batchq.system.throttling import ConcurrencyLimit
 
 MAX_CLIENT_DOCUMENT = 32 * 1024  # bytes, about as much as AWS's largest SubmitJob request
+MAX_COMPILING = 10_000  # requests of one user that wait: none is refused
 
 
 class SubmissionService:
@@ -71,6 +73,8 @@ class SubmissionService:
         self._stop_grace = stop_grace
         self._able_engines = able_engines
         self._prices = prices
+        #: By user: the expressions of many requests would otherwise be compiled between two turns of the event loop.
+        self._compiling = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_COMPILING)
 
     async def submit(self, request: JobRequest, *, caller: Caller, strict: bool = False) -> Job:
         """Create a job. It is durable when this method returns, and may already be in a later status than SUBMITTED.
@@ -101,7 +105,8 @@ class SubmissionService:
             queue = self._queue(request, caller)
         else:
             queue = self._queue(request, caller)
-            await check_expressions(metric_rules_of(request))  # a refused request registers no definition
+            # A refused request registers no definition.
+            await self._check_expressions(metric_rules_of(request), caller=caller)
             container_policy.require_allowed_containers(request.inline, caller)
             definition = await self._inline.find_or_register(request.definition_name, request.inline, caller=caller)
         self._engine.submit_rate.check(caller.account)
@@ -156,7 +161,7 @@ class SubmissionService:
         """The specification of the job. Raises the errors of `submit` that depend on the job definition."""
         owner = caller.owner
         spec = build_spec(request, definition, owner=owner, stop_grace=self._stop_grace)
-        await check_expressions(spec.metric_rules)
+        await self._check_expressions(spec.metric_rules, caller=caller)
         container_policy.require_allowed_containers(spec.nodes, caller)
         # The jobs that the request repeats or copies, by the tag that names each.
         origins = {tag: node_of(JobId(value))[0] for tag, value in request.tags if tag in ORIGIN_TAGS}
@@ -173,6 +178,19 @@ class SubmissionService:
         spec = replace(spec, engines=self._able_engines(spec))
         check_share(queue, spec)
         return spec
+
+    async def _check_expressions(self, rules: Sequence[MetricRule], *, caller: Caller) -> None:
+        """Raise Invalid for a regular expression that is not valid.
+
+        To compile one takes up to 10 ms, and a job has up to 40: the event loop is yielded after each, and those of one
+        user are compiled one after another.
+        """
+        if not rules:
+            return
+        async with self._compiling.of(caller.user):
+            for rule in rules:
+                patterns([rule])
+                await asyncio.sleep(0)  # noqa: TID251 - yields the event loop, does not wait
 
 
 def build_spec(request: JobRequest, definition: JobDefinition, *, owner: Owner, stop_grace: timedelta) -> JobSpec:
@@ -244,16 +262,6 @@ def metric_rules_of(request: JobRequest) -> tuple[MetricRule, ...]:
     if rules:
         check_rules(rules)
     return rules
-
-
-async def check_expressions(rules: Sequence[MetricRule]) -> None:
-    """Raise Invalid for a regular expression that is not valid.
-
-    To compile one takes up to 3 ms, and a job has up to 40: the event loop is yielded after each.
-    """
-    for rule in rules:
-        patterns([rule])
-        await asyncio.sleep(0)  # noqa: TID251 - yields the event loop, does not wait
 
 
 def check_share(queue: JobQueue, spec: JobSpec) -> None:

@@ -110,7 +110,7 @@ def locked_data(data: Path) -> Iterator[DataLock]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(data / NAME, flags, 0o600)  # not the database
     except OSError as why:
-        raise StoreRefused(f"cannot use the data directory {data}: {why.strerror}") from why
+        raise StoreRefused(f"cannot use the data directory {data}: {why.strerror}; set another with --data") from why
     try:
         _acquire(descriptor, data)
         yield DataLock(descriptor)

@@ -3,7 +3,7 @@
 import re
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)
-_DIRECTIONS = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 #: For `str.translate`: control characters and marks of text direction, each with its escape sequence.
 ESCAPES = {control: ascii(chr(control))[1:-1] for control in (*_CONTROLS, *_DIRECTIONS)}
 #: The same without the tab and the line feed.

@@ -4,10 +4,10 @@ import asyncio
 import ipaddress
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from errno import EADDRINUSE
+from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 from pathlib import Path
 from socket import AF_INET, AF_INET6, create_server, socket
 from threading import Thread
@@ -23,6 +23,10 @@ LISTENING = "0A"  # the value of TCP_LISTEN in the column `st` of /proc/net/tcp
 MAX_COMMAND_LINE = 200  # characters of another process's command line in an error text
 # Open files: those for the server's own use and for engine connections, and the minimum left for client connections.
 RESERVED_FILES, MIN_CONNECTIONS = 80, 8
+_LISTEN_ADVICE: Mapping[int, str] = {
+    EACCES: "ports below 1024 require root: set another with --port",
+    EADDRNOTAVAIL: "set --host to an address of this machine, or to 0.0.0.0 for all of them",
+}
 
 
 def is_loopback(host: str) -> bool:
@@ -46,7 +50,9 @@ def listen(host: str, port: int) -> socket:
             raise Unavailable(
                 f"{where} is already in use by {_process_listening_on(port)}; set another with --port"
             ) from None
-        raise StartImpossible(f"cannot listen at {host} port {port}: {why.strerror}") from None
+        code = why.errno or 0
+        text = f"{os.strerror(code)}; {_LISTEN_ADVICE[code]}" if code in _LISTEN_ADVICE else why.strerror
+        raise StartImpossible(f"cannot listen at {host} port {port}: {text}") from None
 
 
 def _process_listening_on(port: int) -> str:

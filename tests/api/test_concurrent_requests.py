@@ -5,6 +5,7 @@ from itertools import chain
 
 import pytest
 
+from batchq.services import submissions
 from tests.api.conftest import CONTAINER
 from tests.api.several import GANG
 
@@ -67,3 +68,26 @@ async def test_overrides_of_one_revision_are_never_applied_to_another(sleeper, h
     jobs = (await boto.describe_jobs(jobs=made))["jobs"]
     memories = {job["jobDefinition"].rpartition(":")[2]: job["container"].get("memory") for job in jobs}
     assert memories.items() <= {"1": None, "2": 256}.items()
+
+
+@pytest.mark.fault("SE95")
+async def test_expressions_of_many_requests_of_a_user_are_compiled_in_turns_of_the_event_loop(
+    sleeper, http, monkeypatch
+):
+    turn, turns = 0, []
+
+    async def count():
+        nonlocal turn
+        while True:
+            await asyncio.sleep(0)
+            turn += 1
+
+    monkeypatch.setattr(submissions, "patterns", lambda _: turns.append(turn))
+    tags = {f"batchq:metric:m{number}": "loss=(.*)" for number in range(5)}
+    counting = asyncio.create_task(count())
+
+    statuses, _ = await outcomes([http.post("SubmitJob", REQUEST | {"tags": tags}) for _ in range(10)])
+    counting.cancel()
+
+    assert statuses == {200}
+    assert len(turns) == len(set(turns)) == 50

@@ -2,6 +2,7 @@
 
 import string
 from datetime import timedelta
+from time import thread_time
 
 import pytest
 from msgspec.structs import replace
@@ -124,6 +125,17 @@ def test_other_cookies_do_not_disturb(world):
     headers = [f'a=b; {SECURE.name.upper()}=x; theme="dark"; ;=;; {SECURE.name} = {cookie} ;{PLAIN.name}={plain}']
     assert world.sessions.find(headers, local=True).key == KEY.id
     assert world.sessions.find([f"{SECURE.name}=x; {PLAIN.name}={plain}"], local=True).key == OTHER.id
+
+
+@pytest.mark.fault("SE96")
+def test_the_largest_cookie_headers_of_a_request_take_milliseconds(world):
+    cookie = f"{SECURE.name}={world.sessions.create(KEY.id, SECURE)}"
+    began = thread_time()
+
+    assert world.sessions.find([";" * 8000] * 100, local=True) is None
+    assert world.sessions.find([cookie, *[" ;" * 4000] * 7], local=True).key == KEY.id
+    assert world.sessions.find([cookie, *[" ;" * 4000] * 9], local=True) is None
+    assert thread_time() - began < 0.05
 
 
 @pytest.mark.fault("SE51")

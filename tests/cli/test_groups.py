@@ -355,13 +355,23 @@ def test_a_malformed_file_of_rows_is_refused(tmp_path, rows, text):
 
 
 def test_files_from_windows_have_the_same_rows_and_lines(tmp_path):
-    (tmp_path / "runs.csv").write_bytes('\ufefflr,note\r\n0.1,"a\r\nb"\r\n\r\n'.encode())
+    (tmp_path / "runs.csv").write_bytes('\ufefflr,note\r\n0.1,"a\r\nb"\r\n\r\n,\r\n'.encode())
     (tmp_path / "lines").write_bytes("\ufeffa\r\nb\u2028c\r\n".encode())
 
     lines, rows = read_axes((str(tmp_path / "lines"),), str(tmp_path / "runs.csv"))
 
     assert rows.points == ({"lr": "0.1", "note": "a\nb"},)
     assert lines.points == ({"line": "a"}, {"line": "b\u2028c"})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_a_table_that_is_not_utf_8_is_refused_with_what_to_do(tmp_path, encoding):
+    (tmp_path / "runs.csv").write_bytes("name\nMüller\n".encode(encoding))
+
+    with pytest.raises(
+        UsageError, match=r"runs\.csv: it is not UTF-8 text: save it as UTF-8, a table of Excel as CSV UTF-8"
+    ):
+        read_axes((), str(tmp_path / "runs.csv"))
 
 
 def test_text_in_braces_that_names_no_value_stays():

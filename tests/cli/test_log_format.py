@@ -18,7 +18,7 @@ from batchq.settings import LogLevel
 from tests.support.builders import NOON, attempt, job
 
 FORGED = "2026-11-21 12:00:00,000 ERROR forged"
-HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u2066", "\x00", "\x9b31m"]
+HOSTILE = ["\n", "\r\n", "\x1b[31m", "\x85", "\u2028", "\u202e", "\u061c", "\u2066", "\x00", "\x9b31m"]
 
 
 def written(message, *printed, exc_info=None):

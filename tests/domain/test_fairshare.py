@@ -20,9 +20,9 @@ from batchq.domain.scheduling.fairshare import (
     ShareUse,
     accrued,
     active_shares,
-    can_open_share,
     decay_window,
     max_usable_millicpus,
+    share_refusal,
     updated_usage,
 )
 from tests.domain.lives import after, at, cancel, exited, pending, placed, runnable, running, starting, submitted
@@ -104,7 +104,9 @@ def followed(*changes, uses=None, now=NOON):
 
 
 def test_a_new_job_is_active_and_holds_nothing():
-    assert followed((None, submitted(share_identifier="red"))) == {RED: use(active=1)}
+    new = submitted(share_identifier="red")
+
+    assert followed((None, new)) == {RED: use(active=1, opener=new.spec.owner.user)}
 
 
 def test_placed_jobs_hold_resources_and_ended_ones_do_not():
@@ -114,8 +116,8 @@ def test_placed_jobs_hold_resources_and_ended_ones_do_not():
 
     held = followed((None, waits), (waits, starts))
 
-    assert held == {RED: use(active=1, millicpus=3000)}
-    assert followed((starts, ends), uses=held)[RED] == use()
+    assert held == {RED: use(active=1, millicpus=3000, opener=waits.spec.owner.user)}
+    assert followed((starts, ends), uses=held)[RED] == use(opener=waits.spec.owner.user)
 
 
 def test_a_job_that_is_retried_holds_nothing_and_is_active():
@@ -161,21 +163,26 @@ def test_jobs_without_a_share_are_not_counted():
 # --------------------------------------------------------------------------------------------------------------- shares
 
 
+def can_open(uses, name, opened=(), queue="default", user=None):
+    return share_refusal(uses, ShareKey(queue, name), opened, user=user) is None
+
+
 def test_the_active_shares_of_a_queue_are_limited():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES)}
 
-    assert not can_open_share(uses, ShareKey("default", "one more"), ())
-    assert can_open_share(uses, ShareKey("default", "7"), ())
-    assert can_open_share(uses, ShareKey("other", "one more"), ())
+    assert not can_open(uses, "one more")
+    assert can_open(uses, "7")
+    assert can_open(uses, "one more", queue="other")
 
 
 def test_new_shares_count():
     uses = {ShareKey("default", str(number)): use(active=1) for number in range(MAX_SHARES - 2)}
-    opened = [ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new")]
+    opened = [(key, "ann") for key in (ShareKey("default", "7"), ShareKey("default", "new"), ShareKey("other", "new"))]
+    another = (ShareKey("default", "another"), "ann")
 
-    assert can_open_share(uses, ShareKey("default", "one more"), opened)
-    assert can_open_share(uses, ShareKey("default", "new"), [*opened, ShareKey("default", "another")])
-    assert not can_open_share(uses, ShareKey("default", "one more"), [*opened, ShareKey("default", "another")])
+    assert can_open(uses, "one more", opened)
+    assert can_open(uses, "new", [*opened, another])
+    assert not can_open(uses, "one more", [*opened, another])
 
 
 def test_a_share_without_jobs_is_not_counted():
@@ -183,7 +190,19 @@ def test_a_share_without_jobs_is_not_counted():
     uses[ShareKey("default", "7")] = use(used=1000.0)
 
     assert active_shares(uses, "default") == MAX_SHARES - 1
-    assert can_open_share(uses, ShareKey("default", "one more"), ())
+    assert can_open(uses, "one more")
+
+
+def test_a_user_opens_no_more_shares_than_are_left_for_others():
+    half = MAX_SHARES // 2
+    uses = {ShareKey("default", str(number)): use(active=1, opener="ann") for number in range(half - 1)}
+    last = [(ShareKey("default", "last"), "ann")]
+
+    assert can_open(uses, "last", user="ann")
+    assert not can_open(uses, "one more", last, user="ann")
+    assert can_open(uses, "last", last, user="ann")
+    assert can_open(uses, "one more", last, user="bob")
+    assert can_open(uses, "one more", last)
 
 
 @pytest.mark.parametrize(("active", "most"), [(0, 0), (1, 50_000), (2, 75_000), (3, 87_500)])

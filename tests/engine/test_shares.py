@@ -7,9 +7,11 @@ import pytest
 
 from batchq.domain import events as on
 from batchq.domain import status_reasons
+from batchq.domain.access.accounts import Owner
 from batchq.domain.catalog import SchedulingPolicy, ShareWeight
 from batchq.domain.enums import Status
 from batchq.domain.scheduling.fairshare import MAX_SHARES, ShareKey, ShareUse
+from batchq.engine.account_limits import AccountPolicies
 from batchq.errors import Invalid
 from batchq.ports.jobs import Changes
 from tests.domain.lives import after, exited, placed, runnable, running, submitted
@@ -24,7 +26,7 @@ from tests.engine.harness import (
     stored,
     submit,
 )
-from tests.support.builders import NOON, environment, job_id, queue
+from tests.support.builders import NOON, PEOPLE, environment, job_id, queue
 
 
 def policy(reservation=0, **weights):
@@ -189,6 +191,25 @@ async def test_one_active_share_too_many_is_refused():
 
     assert (last.answer.exception(), known.answer.exception()) == (None, None)
     assert isinstance(more.answer.exception(), Invalid)
+
+
+@pytest.mark.fault("SE94")
+async def test_one_user_does_not_take_all_shares_of_a_queue():
+    harness = await harness_with(catalog=fair(), accounts=AccountPolicies(directory=lambda: PEOPLE, enforced=True))
+    ann, bob = Owner(account="lab", user="ann"), Owner(account="lab", user="bob")
+    own = [submit(job_id(number), share_identifier=str(number), owner=ann) for number in range(MAX_SHARES // 2 + 1)]
+    of_bob, further = (
+        submit(job_id(number), share_identifier=str(number), owner=who) for number, who in ((1000, bob), (1001, ann))
+    )
+
+    await harness.process(*own)
+    await harness.process(of_bob)
+    await harness.loop.load()
+    await harness.process(further)
+
+    assert [made.answer.exception() for made in (own[-2], of_bob)] == [None, None]
+    assert "The other 250 are left for other users" in str(own[-1].answer.exception())
+    assert isinstance(further.answer.exception(), Invalid)
 
 
 async def test_an_unschedulable_job_does_not_wait_for_its_share():

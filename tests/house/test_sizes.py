@@ -7,14 +7,14 @@ from tests.house.rooms import ROOT, name, sources
 
 #: A change that needs more lines raises the limit, and its commit says what a user gains. Decision 0063.
 MAX_PACKAGE_LINES = {
-    "api": 60,
+    "api": 100,
     "api/auth": 550,
     "api/batch": 4_250,
-    "api/console": 8_650,
+    "api/console": 8_600,
     "api/http": 1_300,
     "api/logs": 450,
     "api/metrics": 550,
-    "api/native": 2_300,
+    "api/native": 2_250,
     "api/operations": 1_500,
     "api/serving": 500,
     "api/training": 4_650,
@@ -22,12 +22,12 @@ MAX_PACKAGE_LINES = {
     "batchq/accounts": 950,
     "batchq/cli": 9_500,
     "batchq/doctor": 900,
-    "batchq/domain": 14_100,
+    "batchq/domain": 14_150,
     "batchq/engine": 8_350,
     "batchq/logs": 1_600,
     "batchq/ports": 3_200,
     "batchq/server": 1_400,
-    "batchq/services": 4_800,
+    "batchq/services": 4_850,
     "batchq/store": 6_300,
     "batchq/system": 850,
     "batchq/webhooks": 800,
@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_800,
     "compute/kubernetes": 4_550,
     "compute/simulated": 1_050,
-    "tests": 117_900,
+    "tests": 118_000,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40

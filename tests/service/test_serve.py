@@ -3,6 +3,7 @@
 import os
 import signal
 from contextlib import closing
+from errno import EACCES
 from pathlib import Path
 from socket import socket
 from tempfile import NamedTemporaryFile
@@ -11,7 +12,9 @@ import pytest
 
 from batchq.cli import serve
 from batchq.cli.main import main
+from batchq.errors import StartImpossible
 from batchq.settings import check_variables
+from batchq.system import host
 from tests.service.waiting import PATIENCE, reaches, register
 from tests.support.certificates import Authority
 from tests.support.service import ForkedProcess, Service, serving
@@ -150,6 +153,7 @@ def test_an_invalid_setting_is_reported_in_one_line(tmp_path, misused, flags, en
     [
         (["--host", "0.0.0.0"], {}, "--insecure-no-auth"),
         (["--host", "batch.invalid", "--insecure-no-auth"], {}, "batch.invalid"),
+        (["--host", "192.0.2.1", "--insecure-no-auth"], {}, "address; set --host to an address of this machine"),
         (["--tls-cert", "/tmp"], {}, "--tls-cert and --tls-key"),
         (["--tls-key", "/tmp"], {}, "--tls-cert and --tls-key"),
         ([], {"DOCKER_HOST": "bogus"}, "DOCKER_HOST"),
@@ -162,6 +166,18 @@ def test_an_address_that_cannot_be_used_is_reported_in_one_line(tmp_path, flags,
     assert status == 2
     assert named in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_requires_root_is_refused_with_another_flag(monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(EACCES, "Permission denied (while attempting to bind on address ('127.0.0.1', 80))")
+
+    monkeypatch.setattr(host, "create_server", refuse)
+
+    with pytest.raises(
+        StartImpossible, match=r"Permission denied; ports below 1024 require root: set another with --port"
+    ):
+        host.listen("127.0.0.1", 80)
 
 
 @pytest.mark.fault("DB12")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from batchq.domain.access.accounts import UserName
 from batchq.domain.catalog import SchedulingPolicy
 from batchq.domain.enums import ACTIVE, FINISHED
 from batchq.domain.ids import QueueName
@@ -43,6 +44,8 @@ class ShareUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     used: float = 0.0
     #: The time of `used`.
     as_of: datetime
+    #: The user whose job made the share active; empty: not known.
+    opener: UserName = UserName("")
 
 
 class Change(NamedTuple):
@@ -78,24 +81,45 @@ def updated_usage(
             continue
         key = ShareKey(change.after.spec.queue, share)
         use = changed.get(key) or accrued(uses.get(key) or ShareUse(as_of=now), now, decays.get(key.queue, MIN_DECAY))
-        changed[key] = replace(use, active=use.active + active, millicpus=use.millicpus + millicpus)
+        opener = change.after.spec.owner.user if active > 0 and not use.active else use.opener
+        changed[key] = replace(use, active=use.active + active, millicpus=use.millicpus + millicpus, opener=opener)
     return changed
 
 
-def can_open_share(uses: Mapping[ShareKey, ShareUse], key: ShareKey, opened: Iterable[ShareKey]) -> bool:
-    """Whether a job of this share may be submitted: its share is active, or the queue has fewer than MAX_SHARES.
+def share_refusal(
+    uses: Mapping[ShareKey, ShareUse],
+    key: ShareKey,
+    opened: Iterable[tuple[ShareKey, UserName]],
+    *,
+    user: UserName | None,
+) -> str | None:
+    """Why a job of a share that is not active may not be submitted; None: it may.
 
-    `opened`: the shares of the jobs submitted since `uses` was computed. It is read only as far as needed.
+    A queue has at most MAX_SHARES active shares. A user opens at most as many as are left for others, so that the
+    shares of one user do not keep all other users from the queue.
+
+    `opened`: the shares of the jobs submitted since `uses` was computed, and the users of these jobs. It is read only
+    as far as needed. `user`: who submits the job; None: users are not distinguished.
     """
     if _is_active(uses, key):
-        return True
-    newer: set[ShareKey] = set()
-    for other in opened:
+        return None
+    newer: dict[ShareKey, UserName] = {}
+    for other, opener in opened:
         if other == key:
-            return True
+            return None
         if other.queue == key.queue and not _is_active(uses, other):
-            newer.add(other)
-    return active_shares(uses, key.queue) + len(newer) < MAX_SHARES
+            newer.setdefault(other, opener)
+    openers = [use.opener for other, use in uses.items() if other.queue == key.queue and use.active > 0]
+    openers += newer.values()
+    free = MAX_SHARES - len(openers)
+    if free <= 0:
+        return f"JobQueue {key.queue} has {MAX_SHARES} active share identifiers, which is the maximum."
+    if user is None or (own := openers.count(user)) < free:
+        return None
+    return (
+        f"JobQueue {key.queue} has {len(openers)} active share identifiers, {own} of them first used by {user}. "
+        f"The other {free} are left for other users: use an active share identifier, or wait until jobs have ended."
+    )
 
 
 def _is_active(uses: Mapping[ShareKey, ShareUse], key: ShareKey) -> bool:

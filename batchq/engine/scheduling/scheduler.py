@@ -17,7 +17,7 @@ from batchq.domain.ids import ConsumableName, JobId, MachineName, QueueName
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Candidate, Cluster, FreeCapacity, is_queued_for_placement
-from batchq.domain.scheduling.fairshare import MAX_SHARES, Change, ShareKey, active_shares, can_open_share
+from batchq.domain.scheduling.fairshare import Change, ShareKey, active_shares, share_refusal
 from batchq.domain.scheduling.machine_rooms import MachineSet
 from batchq.domain.scheduling.quotas import NO_QUOTAS, ClosedAccounts
 from batchq.domain.scheduling.resources import Stocks, Usage, UsageSnapshot
@@ -258,12 +258,15 @@ class Scheduler:
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check a new job against the limits of its queue and account. Raises Invalid.
 
-        AWS: a queue has at most 500 active shares. An account may have a limit on queued jobs.
+        AWS: a queue has at most 500 active shares. On a server with users each user opens a part of them only. An
+        account may have a limit on queued jobs.
         """
         if spec.share_identifier is not None:
             key = ShareKey(spec.queue, spec.share_identifier)
-            if not can_open_share(self.share_usage.shares, key, unit.new_share_keys()):
-                raise Invalid(f"JobQueue {spec.queue} has {MAX_SHARES} active share identifiers, which is the maximum.")
+            user = spec.owner.user if self._accounts.are_enforced else None
+            why = share_refusal(self.share_usage.shares, key, unit.new_shares(), user=user)
+            if why is not None:
+                raise Invalid(why)
         self.queued_jobs.admit(unit, spec)
 
     def used_up(self, name: ConsumableName) -> int:
