@@ -85,6 +85,8 @@ class ListWatch:
 
     async def ensure_running(self) -> None:
         """List the objects and start the watch, unless it runs or the list suffices. Raises RuntimeUnknown."""
+        if self.is_running:
+            return
         async with self._starting:
             if not self.is_running and not self._is_list_new():
                 version = await self._list()
@@ -150,7 +152,7 @@ class ListWatch:
                 return None
             if response.status != HTTPStatus.OK:
                 raise RuntimeUnknown(f"watch {self._path}: status {response.status}")
-            async for line in read_json_lines(response.content.iter_any()):
+            async for line in read_json_lines(response.pieces()):
                 event = decode(line, WatchEvent)
                 if event.type == "ERROR":
                     return None

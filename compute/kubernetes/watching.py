@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.list_watch import ListWatch
-from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
+from batchq.compute.kubernetes.pod_names import all_tags_of_pod, has_container, name_in_pod, tags_of_pod
 from batchq.compute.kubernetes.pod_state import (
     PodState,
     SeenRun,
@@ -223,12 +223,8 @@ class PodWatch:
 
     def _changed(self, pod: Pod) -> str:
         """Report what has changed of the pod, and return its uid."""
-        uid, name, tags, states = (
-            uid_of(pod),
-            pod["metadata"]["name"],
-            self._reader.tags_of(pod),
-            self._reader.read_all(pod),
-        )
+        uid, name, states = uid_of(pod), pod["metadata"]["name"], self._reader.read_all(pod)
+        tags = tuple(tag for tag in states if has_container(pod, name_in_pod(tag)))
         earlier = self._pods.get(name)
         if earlier is not None and uid_of(earlier) != uid:
             self._removed(earlier)
