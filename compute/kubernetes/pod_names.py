@@ -31,6 +31,8 @@ NODE_UID = "io.batchq.node-uid"
 #: The annotation with the uid of the pod, which the binding sets. A pod that was created from a copy of it has another
 #: uid.
 OWN_UID = "io.batchq.uid"
+#: The label of pods that batchq removes after their end. The watch does not follow them any more.
+REMOVED = "io.batchq.removed"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 #: The label of pods that no drain may evict: `drain_label` of their compute environment.
