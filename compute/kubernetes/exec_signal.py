@@ -6,14 +6,16 @@ A signal of this kind is not a stop of the kubelet's, so any other stop may foll
 import asyncio
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
 
-from batchq.compute.kubernetes.rest import MAX_ERROR_TEXT, RestClient, translate_client_errors
-from batchq.errors import RuntimeUnknown
+from batchq.compute.kubernetes.rest import MAX_ERROR_TEXT, RestClient
+from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 
 STATUS_CHANNEL = 3
 UNANSWERED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
@@ -55,7 +57,7 @@ async def send_signal(rest: RestClient, pod: str, container: str, signal: str, *
     command = ("sh", "-c", SIGNAL_FIRST_PROCESS.format(signal=name) if shares_pids else f"kill -s {name} 1")
     query = [("container", container), ("stdout", "true"), ("stderr", "true"), *(("command", text) for text in command)]
     path = f"{rest.namespaced}/pods/{pod}/exec"
-    with translate_client_errors(f"exec {pod}"):
+    with _translated(f"exec {pod}"):
         try:
             # A node that is cut off after the handshake sends nothing any more.
             async with asyncio.timeout(COMMAND_TIMEOUT), rest.exec(path, query) as socket:
@@ -84,3 +86,14 @@ def delivery_of(status: dict[str, Any]) -> Delivery:
         return Delivery.IMPOSSIBLE
     log.warning("the node did not run a command: %s", message[:MAX_ERROR_TEXT])
     return Delivery.FAILED
+
+
+@contextmanager
+def _translated(call: str) -> Iterator[None]:
+    """Raise RuntimeUnreachable if no connection was made, and RuntimeUnknown for any other error of the connection."""
+    try:
+        yield
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        raise RuntimeUnreachable(f"{call}: {error}") from error
+    except (aiohttp.ClientError, OSError) as error:  # also a timeout
+        raise RuntimeUnknown(f"{call}: {str(error) or type(error).__name__}") from error

@@ -85,13 +85,18 @@ class ListWatch:
 
     async def ensure_running(self) -> None:
         """List the objects and start the watch, unless it runs or the list suffices. Raises RuntimeUnknown."""
+        if self._is_current():
+            return
         async with self._starting:
-            if not self.is_running and not self._is_list_new():
+            if not self._is_current():
                 version = await self._list()
                 self._task = asyncio.create_task(self._follow(version), name=f"kubernetes: watch {self._path}")
 
-    def _is_list_new(self) -> bool:
-        return self._may_be_old and self._listed_at is not None and self._clock.now() - self._listed_at < MAX_AGE
+    def _is_current(self) -> bool:
+        """Whether the watch runs, or the list suffices."""
+        if self.is_running or not self._may_be_old or self._listed_at is None:
+            return self.is_running
+        return self._clock.now() - self._listed_at < MAX_AGE
 
     async def close(self) -> None:
         task, self._task = self._task, None
@@ -150,7 +155,7 @@ class ListWatch:
                 return None
             if response.status != HTTPStatus.OK:
                 raise RuntimeUnknown(f"watch {self._path}: status {response.status}")
-            async for line in read_json_lines(response.content.iter_any()):
+            async for line in read_json_lines(response.pieces()):
                 event = decode(line, WatchEvent)
                 if event.type == "ERROR":
                     return None

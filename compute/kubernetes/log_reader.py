@@ -12,8 +12,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 
-from aiohttp import ClientResponse
-
+from batchq.compute.kubernetes.http_connections import HttpStream
 from batchq.compute.kubernetes.rest import ApiReply, RestClient
 from batchq.compute.log_stamps import DIGITS, SECOND, STAMP, stamp_nanoseconds
 from batchq.domain.ids import Tag
@@ -51,7 +50,7 @@ async def read_log(rest: RestClient, path: str, container: str, parser: "LogPars
     """
     async with rest.stream(f"{path}/log", log_query(container, parser.after)) as response:
         if await _is_log(response, path):
-            async for chunk in response.content.iter_any():
+            async for chunk in response.pieces():
                 for line in parser.lines(chunk):
                     yield line
             parser.end()
@@ -77,7 +76,7 @@ async def follow_log(
             silence = BEHIND_SILENCE if is_behind else OLD_SILENCE
             try:
                 async with asyncio.timeout(SILENCE if is_waiting_long else silence):
-                    chunk = await response.content.readany()
+                    chunk = await response.read()
             except TimeoutError:
                 is_silent = is_waiting_long or is_behind
                 is_behind = is_silent or await _has_later(rest, path, container, parser.newest)
@@ -138,10 +137,10 @@ async def _is_shown(rest: RestClient, path: str, container: str, line: LogLine, 
     return parser.unfinished is not None and parser.unfinished.at == line.at
 
 
-async def _is_log(response: ClientResponse, path: str) -> bool:
+async def _is_log(response: HttpStream, path: str) -> bool:
     """Whether the response contains a log; False: nothing is written yet. Raises ContainerGone; LogRefused."""
     if response.status == HTTPStatus.NOT_FOUND:
-        if ApiReply(status=response.status, content=await response.read()).is_absence:
+        if ApiReply(status=response.status, content=await response.content()).is_absence:
             raise ContainerGone(f"{path} does not exist")
         raise RuntimeUnknown(f"logs of {path}: status {response.status} by a proxy")
     if response.status not in {HTTPStatus.OK, *NOT_STARTED}:
@@ -323,7 +322,7 @@ class FollowedLog:
             async with self._rest.stream(f"{self._path}/log", log_query(self._container, 0, follow=True)) as response:
                 self._connected.set()
                 size = 0
-                async for chunk in response.content.iter_any():
+                async for chunk in response.pieces():
                     size += len(chunk)
                     if response.status == HTTPStatus.OK and size <= MAX_FOLLOWED:
                         self._content.append(chunk)

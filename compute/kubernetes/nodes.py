@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from math import ceil
 from typing import Any
 
@@ -37,6 +38,7 @@ UNFINISHED_ON_A_NODE = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeNa
 CONDITIONS = "node.kubernetes.io/"
 EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 MIB = 2**20
+QUANTITIES = 1000  # that are kept parsed: most pods have the same few
 _FACTORS = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -320,9 +322,11 @@ def _fits(demand: Resources, free: Resources) -> bool:
 
 def quantity(text: object) -> Decimal:
     """The value of a quantity of Kubernetes, as `100m`, `64Mi` or `1e3`; 0 for None. Raises RuntimeUnknown."""
-    if text is None:
-        return Decimal(0)
-    number = str(text)
+    return Decimal(0) if text is None else _parsed(str(text))
+
+
+@lru_cache(QUANTITIES)
+def _parsed(number: str) -> Decimal:
     unit = number.lstrip("+-.0123456789")
     try:
         if unit[:1] in ("e", "E") and len(unit) > 1:

@@ -31,6 +31,8 @@ NODE_UID = "io.batchq.node-uid"
 #: The annotation with the uid of the pod, which the binding sets. A pod that was created from a copy of it has another
 #: uid.
 OWN_UID = "io.batchq.uid"
+#: The label of pods that batchq removes after their end. The watch does not follow them any more.
+REMOVED = "io.batchq.removed"
 #: The label of all pods of an attempt with several nodes: the name of their Service.
 GANG = "io.batchq.gang"
 #: The label of pods that no drain may evict: `drain_label` of their compute environment.
@@ -94,12 +96,12 @@ def tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
 
     Empty for a pod that does not belong to a job of this instance.
     """
-    noted = _annotations(pod)
-    return {
-        name: tag
-        for name, tag in all_tags_of_pod(pod, instance).items()
-        if _mark_in(noted, name) not in (ContainerMark.HELD, ContainerMark.REMOVED)
-    }
+    return {name: tag for name, tag in all_tags_of_pod(pod, instance).items() if has_container(pod, name)}
+
+
+def has_container(pod: Mapping[str, Any], name: str) -> bool:
+    """Whether `create` was called for a container of the pod, which was not removed since."""
+    return mark_of(pod, name) not in (ContainerMark.HELD, ContainerMark.REMOVED)
 
 
 def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
@@ -108,16 +110,20 @@ def all_tags_of_pod(pod: Mapping[str, Any], instance: str) -> dict[str, Tag]:
     Empty for a copy of a pod. A copy has the labels and annotations of the pod. The copy of `kubectl debug --copy-to`
     has another name. A pod that a client creates again from a file has another uid.
     """
-    labels, noted = pod["metadata"].get("labels") or {}, _annotations(pod)
+    metadata, noted = pod["metadata"], _annotations(pod)
     attempt, node = noted.get(ATTEMPT, ""), noted.get(NODE)
-    if labels.get(INSTANCE) != instance or not noted.get(JOB) or not (attempt + (node or "")).isdecimal():
+    is_ours = (metadata.get("labels") or {}).get(INSTANCE) == instance and noted.get(JOB)
+    if not is_ours or not (attempt + (node or "")).isdecimal():
         return {}
     job, number = JobId(noted[JOB]), int(attempt)
-    names = {CONTAINER: ""} if node is None else _names(noted.get(CONTAINERS))
-    keys = {name: "" if node is None else f"{node}/{own}" for name, own in names.items()}
-    tags = {name: Tag(job_id=job, attempt=number, container_key=key) for name, key in keys.items()}
-    is_copy = any(pod_name(instance, tag) != pod["metadata"].get("name") for tag in tags.values())
-    return {} if is_copy or noted.get(OWN_UID, pod["metadata"].get("uid")) != pod["metadata"].get("uid") else tags
+    if node is None:
+        tags = {CONTAINER: Tag(job_id=job, attempt=number)}
+    else:
+        names = _names(noted.get(CONTAINERS)).items()
+        tags = {name: Tag(job_id=job, attempt=number, container_key=f"{node}/{own}") for name, own in names}
+    own_name = next((pod_name(instance, tag) for tag in tags.values()), None)  # one name for all containers of a node
+    is_copy = own_name != metadata.get("name") or noted.get(OWN_UID, metadata.get("uid")) != metadata.get("uid")
+    return {} if is_copy else tags
 
 
 def mark_of(pod: Mapping[str, Any], name: str) -> str | None:

@@ -15,6 +15,7 @@ from batchq.compute.kubernetes.pod_names import (
     MARK,
     NODE_UID,
     OWN_UID,
+    REMOVED,
     RUN,
     ContainerMark,
     mark_path,
@@ -146,9 +147,14 @@ class Pods:
         path = f"{self.path}/{pod['metadata']['name']}"
         _check(await self._rest.request("DELETE", path, body=options), "delete")
 
-    async def remove(self, pod: Pod, why: str) -> None:
-        """Delete the pod and release its finalizer. A bound pod is gone once its container has ended."""
-        released = {"annotations": {DELETED_FOR: why}, REMOVED_FINALIZERS: [FINALIZER]}
+    async def remove(self, pod: Pod, why: str, *, has_ended: bool = False) -> None:
+        """Delete the pod and release its finalizer. A bound pod is gone once its container has ended.
+
+        `has_ended`: whether its end was reported, so that the watch needs none of its further changes.
+        """
+        released: dict[str, Any] = {"annotations": {DELETED_FOR: why}, REMOVED_FINALIZERS: [FINALIZER]}
+        if has_ended:
+            released["labels"] = {REMOVED: "true"}
         await self._patch(pod, metadata=released, content_type=STRATEGIC_PATCH)
         await self.delete(pod, grace=1 if is_bound(pod) else 0)
 

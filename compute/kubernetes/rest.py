@@ -1,14 +1,15 @@
 """Requests to the API server, and the meaning of its replies.
 
-`HttpConnections` send the requests. aiohttp has the streams, and the WebSocket that signals need. Decisions 0080, 0121.
+`HttpConnections` send the requests. aiohttp has the WebSocket that signals need. Decisions 0080, 0121.
 
 A reply of 404, 409, 413 or 422 is an answer: the request had no effect. A reply of 5xx or 429, a timeout and a broken
 connection leave the outcome unknown. A connection that could not be made has no effect.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -22,7 +23,13 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from batchq.compute.kubernetes.connection import ClusterAccess
-from batchq.compute.kubernetes.http_connections import CONNECT_TIMEOUT, KEEPALIVE, HttpConnections, Query
+from batchq.compute.kubernetes.http_connections import (
+    CONNECT_TIMEOUT,
+    KEEPALIVE,
+    HttpConnections,
+    HttpStream,
+    Query,
+)
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 from batchq.ports.clock import Clock
 
@@ -31,9 +38,9 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 TOO_LARGE = "request is too large"  # a reply of 500 by etcd, which is final
 TIMEOUT = 30.0  # seconds of a command in a container
 STREAM_TIMEOUT = 90.0  # seconds between two bytes of a stream; a watch has a bookmark each minute
-MAX_CONNECTIONS = 100  # streams and commands included, followed logs apart
+MAX_COMMANDS = 100  # at the same time
+MAX_STREAMS = 100  # at the same time, followed logs apart
 MAX_REQUESTS = 16  # at the same time: more would open more TLS connections, each for a few requests
-FOLLOWED_BYTES = 2**18  # of a followed log that wait in memory; twice as many stop the connection
 TLS_CLOSE = 0.1  # seconds in which TLS connections end
 EXEC_PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 REDIRECTION = 300  # the first status of a redirection
@@ -105,9 +112,10 @@ class RestClient:
         self._clock = clock
         self._connections = HttpConnections(cluster)
         self._session: aiohttp.ClientSession | None = None
-        #: The connections of followed logs, one for each running pod.
-        self._followers: aiohttp.ClientSession | None = None
         self._requests = asyncio.Semaphore(MAX_REQUESTS)
+        self._streams = asyncio.Semaphore(MAX_STREAMS)
+        #: See `_followers`; None: no log was followed until now.
+        self._followed: asyncio.Semaphore | None = None
         #: The header `Date` of the last reply, and when it arrived.
         self._last_date: tuple[str | None, datetime] = (None, clock.now())
         #: The path of the objects of the jobs' namespace.
@@ -146,26 +154,15 @@ class RestClient:
             selected = {**selected, "continue": following} if following else None
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, query: Query, *, is_followed: bool = False
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def stream(self, path: str, query: Query, *, is_followed: bool = False) -> AsyncIterator[HttpStream]:
         """A GET request whose response, of any status, is read as it arrives.
 
         `is_followed`: the response lasts as long as a container, and its reader decides how long it may be silent.
         """
-        silence = None if is_followed else STREAM_TIMEOUT
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT, sock_read=silence)
-        session = self._open_followers() if is_followed else self._open_session()
-        with translate_client_errors(f"GET {path}"):
-            async with session.get(
-                self._url(path),
-                params=query,
-                headers=self._headers(),
-                timeout=timeout,
-                allow_redirects=False,
-                **self._tls(),
-            ) as response:
-                yield response
+        turn, silence = (self._followers(), None) if is_followed else (self._streams, STREAM_TIMEOUT)
+        stream = self._connections.stream(path, query, headers=self._headers(), silence=silence)
+        async with turn, stream as response:
+            yield response
 
     def server_time(self) -> datetime:
         """The present time by the clock of the API server, as its last reply shows it, to a second; UTC."""
@@ -185,30 +182,28 @@ class RestClient:
 
     async def close(self) -> None:
         self._connections.close()
-        sessions = [session for session in (self._session, self._followers) if session is not None]
-        self._session = self._followers = None
-        for session in sessions:
+        session, self._session = self._session, None
+        if session is not None:
             await session.close()
-        if sessions and self._cluster.tls is not None:  # aiohttp does not wait for the end of TLS connections
-            await self._clock.sleep(TLS_CLOSE)
+            if self._cluster.tls is not None:  # aiohttp does not wait for the end of TLS connections
+                await self._clock.sleep(TLS_CLOSE)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE)
+            connector = aiohttp.TCPConnector(limit=MAX_COMMANDS, keepalive_timeout=KEEPALIVE)
             timeout = aiohttp.ClientTimeout(total=TIMEOUT, sock_connect=CONNECT_TIMEOUT)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False)
         return self._session
 
-    def _open_followers(self) -> aiohttp.ClientSession:
-        """A session for half of the files that this process may open; other followers wait for a connection."""
-        if self._followers is None:
+    def _followers(self) -> asyncio.Semaphore:
+        """Lets half of the files that this process may open be followed logs; other followers wait."""
+        if self._followed is None:
             files, most = getrlimit(RLIMIT_NOFILE)
             if most != RLIM_INFINITY:
                 setrlimit(RLIMIT_NOFILE, (most, most))
                 files = most
-            connector = aiohttp.TCPConnector(limit=max(files // 2, 0), force_close=True)  # 0: no limit
-            self._followers = aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=FOLLOWED_BYTES)
-        return self._followers
+            self._followed = asyncio.Semaphore(sys.maxsize if files == RLIM_INFINITY else files // 2)
+        return self._followed
 
     def _url(self, path: str) -> str:
         return f"{self._cluster.server}{path}"
@@ -265,14 +260,3 @@ def is_unanswered(reply: ApiReply) -> bool:
     if reply.status == HTTPStatus.TOO_MANY_REQUESTS or REDIRECTION <= reply.status < HTTPStatus.BAD_REQUEST:
         return True
     return reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR and TOO_LARGE not in reply.message
-
-
-@contextmanager
-def translate_client_errors(call: str) -> Iterator[None]:
-    """Raise RuntimeUnreachable if no connection was made, and RuntimeUnknown for any other error of the connection."""
-    try:
-        yield
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise RuntimeUnreachable(f"{call}: {error}") from error
-    except (aiohttp.ClientError, OSError) as error:  # also a timeout
-        raise RuntimeUnknown(f"{call}: {str(error) or type(error).__name__}") from error

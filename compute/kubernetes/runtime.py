@@ -120,12 +120,13 @@ class KubernetesRuntime:
         await self._stops.kill(tag)
 
     async def remove(self, tag: Tag) -> None:
-        pod = self._watch.ended(tag) or await self._pods.get(tag)
+        ended = self._watch.ended(tag)
+        pod = ended or await self._pods.get(tag)
         if pod is not None and tag in self._reader.all_tags_of(pod):
             if is_shared(pod) and tag in self._reader.tags_of(pod):
                 pod = await self._pods.remove_container(pod, tag)
             if pod is not None and (not is_shared(pod) or not self._reader.tags_of(pod)):
-                await self._remove_pod(pod)
+                await self._remove_pod(pod, has_ended=ended is not None)
         self._starts.forget(tag)
         self._unfinished.forget(tag)
         await self._stops.forget(tag)
@@ -150,8 +151,10 @@ class KubernetesRuntime:
         await self._verify_version()
         await self._budgets.begin_survey(is_old=self._is_old)
         found: list[Inspection] = []
+        known, listed = self._reader.known_uids, set[str]()
         async for pods in self._pods.pages():
             for pod in pods:
+                listed.add(uid_of(pod))
                 if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
                     # The server ended between the removal of the last container and that of the pod.
                     await self._remove_pod(pod)
@@ -161,6 +164,8 @@ class KubernetesRuntime:
                     state = self._reader.read(pod, tag, has_node_left=has_left)
                     found.append(replace(state.inspection, machine=pod["spec"].get("nodeName")))
                     self._annotate_run(pod, tag, state)
+        # The watch shows no end of a pod that batchq has removed.
+        self._reader.forget(known - listed - self._watch.uids)
         await self._budgets.end_survey(is_old=self._is_old)
         return tuple(found)
 
@@ -242,8 +247,8 @@ class KubernetesRuntime:
         """Whether a deadline ends a container that ignores SIGTERM. Kubernetes 1.20 leaves it running."""
         return not self._is_old
 
-    async def _remove_pod(self, pod: Pod) -> None:
-        await self._pods.remove(pod, REMOVE)
+    async def _remove_pod(self, pod: Pod, *, has_ended: bool = False) -> None:
+        await self._pods.remove(pod, REMOVE, has_ended=has_ended)
         self._nodes.release(uid_of(pod))
 
     def _annotate_run(self, pod: Pod, tag: Tag, state: PodState) -> None:

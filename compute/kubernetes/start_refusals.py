@@ -23,7 +23,8 @@ FORBIDDEN_REASONS = frozenset({"SysctlForbidden"})
 _INTERRUPTED = re.compile(
     r"(?:context canceled|context deadline exceeded|transport is closing|ttrpc: closed"
     r"|connection (?:refused|reset by peer)|error reading from server: EOF|transport: .*"
-    r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?)"
+    r"|runc did not terminate succ?essfully(?:: (?:exit status \d+|signal: \w+))?"
+    r"|failed to start shim: start failed: .*: signal: \w+)"
     r"(?:: (?:unknown|unavailable|canceled|deadline exceeded))?\W*$"
 )
 #: A containerd that did not finish a creation keeps the name until it starts again, or the folder of a snapshot.

@@ -6,13 +6,13 @@ The watch delivers the ends of containers, and what a start waits for. Its event
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 from msgspec.structs import replace
 
 from batchq.compute.kubernetes.list_watch import ListWatch
-from batchq.compute.kubernetes.pod_names import all_tags_of_pod, name_in_pod, tags_of_pod
+from batchq.compute.kubernetes.pod_names import REMOVED, all_tags_of_pod, has_container, name_in_pod, tags_of_pod
 from batchq.compute.kubernetes.pod_state import (
     PodState,
     SeenRun,
@@ -109,11 +109,17 @@ class PodReader:
             self._on_second_start(pod, tag)
         return lost_with_node(pod, tag, state, self._clock.now()) if has_node_left else state
 
-    def forget(self, uid: str) -> None:
-        """The pod with the uid does not exist any more."""
-        self._seen.pop(uid, None)
-        self._accepted.discard(uid)
-        self._ran_twice = {ran_twice for ran_twice in self._ran_twice if ran_twice[0] != uid}
+    @property
+    def known_uids(self) -> frozenset[str]:
+        """The uids of the pods of which something is known from earlier readings."""
+        return frozenset((*self._seen, *self._accepted))
+
+    def forget(self, uids: Collection[str]) -> None:
+        """The pods with these uids do not exist any more."""
+        for uid in uids:
+            self._seen.pop(uid, None)
+        self._accepted.difference_update(uids)
+        self._ran_twice = {(uid, name) for uid, name in self._ran_twice if uid not in uids}
 
 
 class PodWatch:
@@ -131,7 +137,7 @@ class PodWatch:
     ) -> None:
         """`on_bound` is called with a pod whenever it changes, until it ends.
 
-        `on_end` is called with the uid of a pod that has ended or does not exist any more.
+        `on_end` is called with the uid of a pod that has ended, or is not followed any more.
         """
         self._all_pods = pods
         self._reader = reader
@@ -141,7 +147,7 @@ class PodWatch:
             rest,
             clock,
             pods.path,
-            {**pods.selector, "fieldSelector": ON_A_NODE},
+            {"labelSelector": f"{pods.selector['labelSelector']},!{REMOVED}", "fieldSelector": ON_A_NODE},
             on_change=lambda found: self._changed(decode_pod(found)),
             on_list=self._listed,
             on_delete=lambda found: self._removed(decode_pod(found)),
@@ -175,6 +181,11 @@ class PodWatch:
             yield queue
         finally:
             self._queues.discard(queue)
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """The uids of the pods that the watch follows."""
+        return frozenset(map(uid_of, self._pods.values()))
 
     def current(self, tag: Tag, uid: str) -> Pod | None:
         """The pod as last seen; None: the pod with this uid was not seen."""
@@ -223,12 +234,8 @@ class PodWatch:
 
     def _changed(self, pod: Pod) -> str:
         """Report what has changed of the pod, and return its uid."""
-        uid, name, tags, states = (
-            uid_of(pod),
-            pod["metadata"]["name"],
-            self._reader.tags_of(pod),
-            self._reader.read_all(pod),
-        )
+        uid, name, states = uid_of(pod), pod["metadata"]["name"], self._reader.read_all(pod)
+        tags = tuple(tag for tag in states if has_container(pod, name_in_pod(tag)))
         earlier = self._pods.get(name)
         if earlier is not None and uid_of(earlier) != uid:
             self._removed(earlier)
@@ -251,7 +258,6 @@ class PodWatch:
         current = self._pods.get(name)
         if current is not None and uid_of(current) == uid:
             del self._pods[name], self._tags[name]
-        self._reader.forget(uid)
         self._on_end(uid)
         self._report_absent(uid, self._reader.tags_of(pod))
         self._ended.pop(uid, None)

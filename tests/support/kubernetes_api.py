@@ -312,13 +312,16 @@ class ModelCluster:
                 kind, changed, before = change
                 if int(changed["metadata"]["resourceVersion"]) <= since:
                     continue  # the watch is of the time before a restore
-                if kind != "BOOKMARK" and not _has_fields(request, changed):
-                    if kind == "ADDED" or (before is not None and not _has_fields(request, before)):
+                if kind != "BOOKMARK" and not (_has_fields(request, changed) and belongs(changed)):
+                    # A test may have added the object without an event.
+                    was_selected = (
+                        belongs(changed) if before is None else _has_fields(request, before) and belongs(before)
+                    )
+                    if kind == "ADDED" or not was_selected:
                         continue
                     kind = "DELETED"  # it has left the selection
-                if kind == "BOOKMARK" or belongs(changed):
-                    self.sent[request.path] += 1
-                    await response.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
+                self.sent[request.path] += 1
+                await response.write(json.dumps({"type": kind, "object": changed}).encode() + b"\n")
         finally:
             del self._watchers[queue]
         return response
@@ -351,7 +354,8 @@ class ModelCluster:
         deadline, before = spec.get("activeDeadlineSeconds"), pod["spec"].get("activeDeadlineSeconds")
         if deadline is not None and before is not None and deadline > before:
             return failure(422, "Invalid", "spec.activeDeadlineSeconds: must be less than or equal to previous value")
-        pod["metadata"].setdefault("annotations", {}).update(metadata.get("annotations", {}))
+        for kind in ("annotations", "labels"):
+            pod["metadata"].setdefault(kind, {}).update(metadata.get(kind, {}))
         if "finalizers" in metadata:
             pod["metadata"]["finalizers"] = metadata["finalizers"]
         if request.content_type == "application/strategic-merge-patch+json":
@@ -743,10 +747,15 @@ def _is_pod(found, request):
 
 
 def _is_selected(found, request):
-    """Whether the request's label selector selects the object: `KEY=VALUE` or `KEY!=VALUE`."""
-    key, operator, value = re.match(r"([^!=]*)(!?=?)(.*)", request.query.get("labelSelector", "")).groups()
-    is_equal = found["metadata"].get("labels", {}).get(key) == value
-    return not operator or is_equal == (operator == "=")
+    """Whether the request's label selector selects the object: `KEY=VALUE`, `KEY!=VALUE` or `!KEY` are its parts."""
+    labels = found["metadata"].get("labels", {})
+    for part in request.query.get("labelSelector", "").split(","):
+        key, operator, value = re.match(r"(!?[^!=]*)(!?=?)(.*)", part).groups()
+        if key.startswith("!") and key[1:] in labels:
+            return False
+        if operator and (labels.get(key) == value) != (operator == "="):
+            return False
+    return True
 
 
 def _is_node(found):

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from batchq.compute.kubernetes.connection import load_cluster
+from batchq.compute.kubernetes.list_watch import read_json_lines
 from batchq.compute.kubernetes.pod_names import INSTANCE
 from batchq.compute.kubernetes.rest import RestClient
 from batchq.domain.ids import LABEL_TAG
@@ -208,7 +209,7 @@ async def changes(rest: RestClient, selector: str, *, present: bool = False) -> 
     version = found["metadata"]["resourceVersion"]
     watch = [("watch", "1"), ("allowWatchBookmarks", "true"), ("resourceVersion", version)]
     async with rest.stream(path, [*query, *watch]) as response:
-        async for line in response.content:
+        async for line in read_json_lines(response.pieces()):
             change = json.loads(line)
             if change["type"] != "BOOKMARK":
                 yield change["object"]

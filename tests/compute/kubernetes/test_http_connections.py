@@ -67,6 +67,10 @@ async def send(connections, path="/a", query=(), headers=None, data=None):
     return await connections.request("PATCH", path, query, headers=headers or {}, data=data)
 
 
+def follow(connections, silence=None):
+    return connections.stream("/a", (), headers={}, silence=silence)
+
+
 async def test_one_connection_carries_one_request_after_another():
     answers = Answers(OK, CHUNKED, b"HTTP/1.1 204 No Content\r\n\r\n")
     async with connected(answers, base="/base") as connections:
@@ -136,6 +140,46 @@ async def test_a_cancelled_request_does_not_leave_its_reply_to_the_next_one():
 
         assert (await send(connections)).content == b"ok"
     assert answers.connections == 2
+
+
+async def test_a_stream_is_read_as_it_arrives_and_leaves_its_connection_to_the_next_request():
+    answers = Answers(CHUNKED[: CHUNKED.index(b"1\r\nc")], OK)
+    async with connected(answers) as connections:
+        async with follow(connections) as stream:
+            pieces = [await stream.read()]
+            answers.writers[0].write(b"1\r\nc\r\n0\r\n\r\n")
+            pieces += [piece async for piece in stream.pieces()]
+        await send(connections)
+
+    assert (stream.status, pieces) == (201, [b"ab", b"c"])
+    assert answers.connections == 1
+
+
+async def test_a_stream_that_is_left_early_does_not_leave_its_rest_to_the_next_request():
+    answers = Answers(CHUNKED[:-5], OK)
+    async with connected(answers) as connections:
+        async with follow(connections) as stream:
+            await stream.read()
+        assert (await send(connections)).content == b"ok"
+
+    assert answers.connections == 2
+
+
+async def test_the_outcome_of_a_stream_that_breaks_is_unknown_after_its_last_piece():
+    answers = Answers(CHUNKED[:-5])
+    async with connected(answers) as connections, follow(connections) as stream:
+        assert await stream.read() == b"abc"
+        answers.writers[0].close()
+        with pytest.raises(RuntimeUnknown, match="GET /a: the API server closed the connection"):
+            await stream.read()
+
+
+@pytest.mark.parametrize("reply", [b"", CHUNKED[:-5]])
+async def test_the_outcome_of_a_silent_stream_is_unknown(reply):
+    async with connected(Answers(reply)) as connections:
+        with pytest.raises(RuntimeUnknown, match=r"GET /a: nothing has arrived for 0.05 s"):
+            async with follow(connections, silence=0.05) as stream:
+                await stream.content()
 
 
 @pytest.mark.parametrize("ending", ["closed by the server", "announced", "unexpected bytes", "too old"])

@@ -159,6 +159,8 @@ NO_ANSWER_OF_RUNC = (
     "(open /run/containerd/k8s.io/x/log.json: no such file or directory): "
     "runc did not terminate successfully: signal: killed: unknown"
 )
+#: Seen on 1.20.2: the kubelet was killed, so containerd gave up the request and killed the command.
+KILLED_SHIM = "failed to create containerd task: failed to start shim: start failed: : signal: killed: unknown"
 
 
 @pytest.mark.parametrize(
@@ -167,6 +169,7 @@ NO_ANSWER_OF_RUNC = (
         ("failed to create containerd task: failed to create shim task: context canceled", True),
         ("failed to create containerd task: failed to get task pid: context canceled: unknown", True),
         (NO_ANSWER_OF_RUNC, True),
+        (KILLED_SHIM, True),
         ('runc create failed: exec: "context canceled": executable file not found: context canceled', False),
         ('error mounting "/x" to rootfs: connection refused', False),
     ],

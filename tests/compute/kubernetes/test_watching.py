@@ -14,6 +14,7 @@ from tests.support.kubernetes import runtime_at
 from tests.support.kubernetes_api import failure
 from tests.support.scripts import Script
 
+PODS = "/api/v1/namespaces/jobs/pods"
 LASTS = Script(seconds=None)
 ENDED = {
     "reason": "Error",
@@ -96,6 +97,50 @@ async def test_an_ended_pod_is_removed_without_being_read_again_and_keeps_finali
     assert cluster.pods[name_of(tag)]["metadata"]["finalizers"] == ["others.io/finalizer"]
 
 
+async def test_the_watch_shows_the_removal_of_an_ended_pod_by_one_event(model):
+    runtime, cluster = model
+    async with runtime.deaths() as deaths:
+        tag = await started(runtime, Script(seconds=0))
+        await death_of(deaths, tag)
+        before = cluster.sent[PODS]
+        await runtime.remove(tag)
+        await started(runtime, LASTS)
+
+    assert cluster.sent[PODS] - before == 3  # the removal; of the next pod its node, and that its container runs
+
+
+async def test_a_second_start_after_the_removal_was_requested_is_killed(manual, caplog):
+    runtime, cluster = manual
+    tag = await running(runtime, cluster)
+    async with runtime.deaths() as deaths:
+        cluster.set_container(name_of(tag), {"terminated": ENDED}, containerID="containerd://1")
+        await death_of(deaths, tag)
+    await runtime.remove(tag)
+    await runtime.survey()
+    state = {"running": {"startedAt": "2026-01-01T00:00:06Z"}}
+    cluster.set_container(name_of(tag), state, containerID="containerd://2")
+
+    [found] = await runtime.survey()
+
+    assert found.host_lost
+    assert f"container {tag}: its node created it a second time" in caplog.text
+
+
+async def test_what_is_known_of_pods_is_dropped_after_they_were_removed(model):
+    runtime, cluster = model
+
+    async def is_forgotten():
+        await runtime.survey()
+        return not runtime._reader.known_uids
+
+    async with runtime.deaths() as deaths:
+        tag = await started(runtime, Script(seconds=0))
+        await death_of(deaths, tag)
+        assert runtime._reader.known_uids == {cluster.pods[name_of(tag)]["metadata"]["uid"]}
+        await runtime.remove(tag)
+        await until(is_forgotten)
+
+
 async def test_a_pod_without_a_node_is_not_followed(model):
     runtime, cluster = model
     async with runtime.deaths():
@@ -103,7 +148,7 @@ async def test_a_pod_without_a_node_is_not_followed(model):
         await runtime.create(launch(LASTS))
         await started(runtime, LASTS)
 
-    assert cluster.sent["/api/v1/namespaces/jobs/pods"] <= 2  # of the second pod: its node, and that its container runs
+    assert cluster.sent[PODS] <= 2  # of the second pod: its node, and that its container runs
 
 
 async def test_a_removal_that_ended_before_the_deletion_is_made_again(model):
