@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 3  # readings of both clocks, of which the one with the shortest interruption is used
 _BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+#: Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME.
+_elapsed = time.monotonic if _BOOT_CLOCK is None else partial(time.clock_gettime, _BOOT_CLOCK)
 NOTICEABLE = timedelta(seconds=1)  # the clocks are read one after another, so small differences are measurement errors
 
 
@@ -77,11 +80,6 @@ async def align(store: ClockStore, clock: BootClock) -> None:
     )
     shift = ClockShift(by=by, since=old.since, until=clock.now() - by)
     await store.anchor_clock(replace(new, since=old.since + by), shift)
-
-
-def _elapsed() -> float:
-    """Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
-    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
 
 
 def _boot_time() -> float:
