@@ -165,11 +165,13 @@ class UnitOfWork:
             return after
         known = self._changes.get(after.id)
         self._store(Change(before if known is None else known.before, after))
-        if before.attempt is not after.attempt:
+        has_attempt_changed = before.attempt is not None and after.attempt is not before.attempt
+        if has_attempt_changed:
             for tag in newly_started(before, after):
                 name = stream_name(after.spec.definition.name, tag)
                 self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
-        self._history += order_entries(before, after, self.now, self.audit.caller)
+        if has_attempt_changed or after.stop_orders is not before.stop_orders or after.hold is not before.hold:
+            self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
         elif after.status is Status.RUNNABLE and is_queued_for_placement(before) != is_queued_for_placement(after):

@@ -164,11 +164,8 @@ def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
     attempt = after.latest_attempt
     if attempt is None or attempt.number != before.attempt.number:
         return ()
-    pairs = zip(before.attempt.containers, attempt.containers, strict=True)
-    return tuple(
-        [
-            replace(before.tag, container_key=new.key)
-            for old, new in pairs
-            if old.started_at is None and new.started_at is not None
-        ]
-    )
+    started = []
+    for old, new in zip(before.attempt.containers, attempt.containers, strict=True):
+        if old.started_at is None and new.started_at is not None:
+            started.append(Tag(job_id=after.id, attempt=attempt.number, container_key=new.key))
+    return tuple(started)
