@@ -148,7 +148,10 @@ class ArrayCoordinator:
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
-        ids = {job.id for _, job in unit.job_changes if job.array_state is not None}.union(self.unfinished)
+        ids = set(self.unfinished)
+        for _, job in unit.job_changes:
+            if job.array_state is not None:
+                ids.add(job.id)
         if not ids:
             return NO_CHILDREN
         return IntervalSet(
