@@ -16,7 +16,7 @@ from batchq.domain import effects as do
 from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import QueueName
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.machines import Machine
 from batchq.engine.account_limits import AccountPolicies
@@ -94,7 +94,12 @@ class EngineLoop:
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
         self._groups = Groups(store, self._begin_bulk_stop)
         self._handler = MessageHandler(
-            self.state, catalog, self.budgets, admit=self._admit, begin_bulk_stop=self._begin_bulk_stop
+            self.state,
+            catalog,
+            self.budgets,
+            self._groups,
+            admit=self.scheduler.admit,
+            begin_bulk_stop=self._begin_bulk_stop,
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -194,7 +199,6 @@ class EngineLoop:
             unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
-        await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
         held = self.state.safe_mode.active
@@ -204,7 +208,7 @@ class EngineLoop:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
             await follow_up()
-        if await self._groups.release(unit):
+        if (unit.groups != NO_GROUPS or self._groups.due) and await self._groups.release(unit):
             await follow_up()
         if (machines := self._machines_for_placement(unit)) is not None:
             await self._place(unit, machines)
@@ -229,7 +233,8 @@ class EngineLoop:
         try:
             first_number = await self._store.commit(changes)
         finally:  # a commit that was reported as failed may have been saved
-            self.candidate_reader.record_changes(changes)
+            if self.candidate_reader.reads:
+                self.candidate_reader.record_changes(changes)
             self._observer.commit(perf_counter() - began)
         self._store_failed = None
         return first_number
@@ -299,11 +304,6 @@ class EngineLoop:
             bulk_stop_targets=self._bulk_stops.targets,
             exhausted=self.budgets.exhausted(unit.now, unit.budgets.budgets),
         )
-
-    def _admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
-        """The new job with the limits of its group. Raises Invalid if its queue, account or group refuses the job."""
-        self.scheduler.admit(unit, spec)
-        return self._groups.admit(unit, spec)
 
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.

@@ -83,11 +83,9 @@ class SafeMode:
         unit.keep_effects(lambda effect: not isinstance(effect, do.StartContainer) or effect.tag in allowed)
 
     def ignores(self, job: Job, event: on.Event) -> bool:
-        """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
-        return (
-            isinstance(event, on.ContainerLost)
-            and self.active
-            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
+        """Whether safe mode ignores the event: the loss of a container that should run and has no stop order."""
+        return isinstance(event, on.ContainerLost) and _should_run(
+            job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key)
         )
 
     def leave(self, unit: UnitOfWork, *, purge: bool) -> None:

@@ -17,8 +17,8 @@ from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import JobId, SubmissionKey, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, count_children
+from batchq.domain.lifecycle.container_rules import newly_started
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
-from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import apply_order

@@ -122,7 +122,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "status": str(job.status),
         # Keeps placement from a queued job.
         "passed_over": HELD if job.held else int(job.unschedulable),
-        "has_array_work": int(at_work(job)),
+        "has_array_work": int(job.array_state is not None and at_work(job)),
         # Without `spec`: an UNSET member is not encoded.
         "state": as_json(replace(job, spec=UNSET, version=version)),
     }

@@ -246,6 +246,20 @@ def _awaits_checkpoint(container: AttemptContainer) -> bool:
     return container.state is RUNNING and escalation.awaits_checkpoint(container)
 
 
+def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
+    """The containers that started to run between two versions of a job, including those that have ended since."""
+    if before.attempt is None:
+        return ()
+    attempt = after.latest_attempt
+    if attempt is None or attempt.number != before.attempt.number:
+        return ()
+    started = []
+    for old, new in zip(before.attempt.containers, attempt.containers, strict=True):
+        if old.started_at is None and new.started_at is not None:
+            started.append(Tag(job_id=after.id, attempt=attempt.number, container_key=new.key))
+    return tuple(started)
+
+
 def with_hopeless_ended(job: Job, hopeless: Collection[str], now: datetime) -> Job:
     """End the waiting containers with these keys: their conditions can no longer be met."""
 

@@ -155,17 +155,3 @@ def tags_to_keep(job: Job) -> tuple[Tag, ...]:
     containers = attempt_of(job).containers
     kept = () if removable(containers) else ended_keys(containers)
     return tuple(replace(job.tag, container_key=key) for key in kept)
-
-
-def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
-    """The containers that started to run between two versions of a job, including those that have ended since."""
-    if before.attempt is None:
-        return ()
-    attempt = after.latest_attempt
-    if attempt is None or attempt.number != before.attempt.number:
-        return ()
-    started = []
-    for old, new in zip(before.attempt.containers, attempt.containers, strict=True):
-        if old.started_at is None and new.started_at is not None:
-            started.append(Tag(job_id=after.id, attempt=attempt.number, container_key=new.key))
-    return tuple(started)
