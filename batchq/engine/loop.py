@@ -51,7 +51,7 @@ from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import BatchqError, Conflict, IllegalTransition, StaleRead, StoreFailed, Unavailable
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import JobStore
+from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.observer import Observer
 
 log = logging.getLogger(__name__)
@@ -227,7 +227,7 @@ class EngineLoop:
         changes = unit.changes(forget_before=unit.now - SUBMISSIONS_KEPT_FOR)
         if unit.changes_usage:
             changes = self.scheduler.share_usage.added_to(changes, unit)
-        if changes.empty:
+        if changes == Changes(audit_records=changes.audit_records):  # audit records alone are not committed
             return None
         began = perf_counter()
         try:

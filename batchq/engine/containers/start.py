@@ -89,7 +89,8 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
-        self._checkpoints, self._is_first, self._final = checkpoints, is_first, _final_checkpoint(job)
+        self._checkpoints, self._is_first = checkpoints, is_first
+        self._final = _final_checkpoint(job) if job.attempts else None
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
