@@ -111,9 +111,9 @@ def _gated(unit: UnitOfWork, job: Job, group_id: GroupId, event: DependencyEvent
 
 
 async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
-    unknown = [job_id for job_id in job_ids if not unit.has_loaded(job_id)]
+    unknown = unit.not_loaded(job_ids)
     if unknown:
-        unit.load((await store.jobs(unknown)).values())
+        unit.load((await store.jobs(sorted(unknown))).values())
 
 
 class ArrayCoordinator:

@@ -108,6 +108,10 @@ class UnitOfWork:
     def has_loaded(self, job_id: JobId) -> bool:
         return job_id in self._current or job_id in self._active
 
+    def not_loaded(self, ids: Iterable[JobId]) -> set[JobId]:
+        """Those of the jobs that must be loaded before an event is applied to them."""
+        return set(ids).difference(self._current).difference(self._active)
+
     def touched(self, job_id: JobId) -> bool:
         """Whether this unit of work has inserted or changed the job."""
         return job_id in self._changes

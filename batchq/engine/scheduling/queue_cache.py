@@ -134,9 +134,9 @@ class QueueCache:
 
     async def load_into(self, unit: UnitOfWork, ids: Iterable[JobId]) -> None:
         """Load those of these jobs that the unit of work has not loaded."""
-        unknown = sorted({job_id for job_id in ids if not unit.has_loaded(job_id)})
+        unknown = unit.not_loaded(ids)
         if unknown:
-            unit.load((await self.jobs(unknown)).values())
+            unit.load((await self.jobs(sorted(unknown))).values())
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
