@@ -92,14 +92,10 @@ class EngineLoop:
         request = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request)
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self._groups = Groups(store, self._begin_bulk_stop)
+        begin = self._begin_bulk_stop
+        self._groups = Groups(store, begin)
         self._handler = MessageHandler(
-            self.state,
-            catalog,
-            self.budgets,
-            self._groups,
-            admit=self.scheduler.admit,
-            begin_bulk_stop=self._begin_bulk_stop,
+            self.state, catalog, self.budgets, self._groups, admit=self.scheduler.admit, begin_bulk_stop=begin
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -241,9 +237,9 @@ class EngineLoop:
 
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
-            unit.audit.caller = message.caller
             try:
-                self._handler.handle(unit, message)
+                with unit.audit.acting_for(message.caller):
+                    self._handler.handle(unit, message)
             except BatchqError as refusal:
                 unit.messages.refuse(message, refusal)
                 if getattr(message, "answer", None) is None:
@@ -252,7 +248,6 @@ class EngineLoop:
                 log.exception("message failed: %s", _with_history(message, unit, message))
                 failure = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
                 unit.messages.refuse(message, failure)
-        unit.audit.caller = None
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None: during shutdown and in safe mode none is.

@@ -47,18 +47,11 @@ def demand(
     resources: Resources, needs: Iterable[ConsumableRequirement], environment: EnvironmentName
 ) -> dict[Dimension, int]:
     """What a job uses in each dimension on this environment, without dimensions that it does not use."""
-    amounts: dict[Dimension, int] = {}
-    if resources.millicpus > 0:
-        amounts[vcpus(environment)] = resources.millicpus
-    if resources.memory_mib > 0:
-        amounts[MEMORY] = resources.memory_mib
-    if resources.gpus > 0:
-        amounts[GPUS] = resources.gpus
+    amounts = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
     for need in needs:
-        if need.quantity > 0:
-            dimension = units(need.resource)
-            amounts[dimension] = amounts.get(dimension, 0) + need.quantity
-    return amounts
+        dimension = units(need.resource)
+        amounts[dimension] = amounts.get(dimension, 0) + need.quantity
+    return {dimension: amount for dimension, amount in amounts.items() if amount > 0}
 
 
 def fits(amounts: Amounts, free: Amounts) -> bool:

@@ -94,8 +94,7 @@ class Start:
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
-        self._clock = clock
-        self._tasks = tasks
+        self._clock, self._tasks = clock, tasks
         #: Returns when the event is saved; raises Unavailable.
         self._save = save
         #: Stores the container's output and removes the container; raises RuntimeUnknown and Unavailable.
