@@ -39,16 +39,18 @@ class JobCounts:
     def __init__(self, counts: Mapping[JobGroup, int]) -> None:
         self._counts = Counter(dict(counts))
 
-    def update(self, transitions: Iterable[tuple[Status | None, Job]]) -> None:
-        """Apply status changes: the status before (None: a new job), and the job with its new status."""
-        for before, job in transitions:
+    def update(self, changes: Iterable[tuple[Job | None, Job]]) -> None:
+        """Apply changes of jobs: each job before the change (None: a new job) and after it."""
+        for before, after in changes:
+            if before is not None and before.status is after.status:
+                continue
             if before is not None:
-                group = group_of(job, before)
+                group = group_of(before, before.status)
                 self._counts[group] -= 1
                 if not self._counts[group]:  # queues and accounts come and go
                     del self._counts[group]
-            if job.status not in FINISHED:
-                self._counts[group_of(job, job.status)] += 1
+            if after.status not in FINISHED:
+                self._counts[group_of(after, after.status)] += 1
 
     def read(self) -> Mapping[JobGroup, int]:
         """The present counts; groups without jobs are omitted."""

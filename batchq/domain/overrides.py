@@ -44,7 +44,7 @@ def merge(request: JobRequest, definition: JobDefinition, parameters: Parameters
     `parameters`: names and values for `Ref::name`. Raises Invalid.
     """
     work = _merge(request, definition, parameters)
-    if not creates_host_paths(request.tags):
+    if not request.tags or not creates_host_paths(request.tags):
         return work
     return replace(work, nodes=work.nodes.with_specs(lambda _, container: creating_host_paths(container.spec)))
 
@@ -53,6 +53,8 @@ def _merge(request: JobRequest, definition: JobDefinition, parameters: Parameter
     needs, nodes = definition.needs if request.needs is None else request.needs, definition.nodes
     if request.inline is not None:
         return MergedWork(nodes=request.inline, needs=needs)
+    if nodes.form is DefinitionForm.CONTAINER and not parameters and not _has_overrides(request):
+        return MergedWork(nodes=nodes, needs=needs)  # all jobs of the definition share one value
     if nodes.form is DefinitionForm.NODES:
         _refuse_other_overrides(request, "nodeOverrides", "nodeProperties")
         return _merge_nodes(request, definition, parameters)
@@ -61,6 +63,11 @@ def _merge(request: JobRequest, definition: JobDefinition, parameters: Parameter
     if nodes.form is DefinitionForm.TASK or request.overrides is not None:  # the definition itself was checked before
         _check_tasks(merged, fargate=definition.terms.fargate)
     return MergedWork(nodes=merged, needs=needs, overrides=limited)
+
+
+def _has_overrides(request: JobRequest) -> bool:
+    """Whether the request has one of the members for overrides of containers, even an empty one."""
+    return (request.overrides, request.task_overrides, request.node_overrides) != (None, None, None)
 
 
 def _of_one_node(request: JobRequest, definition: JobDefinition) -> tuple[ByName, Overrides]:

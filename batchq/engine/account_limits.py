@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from batchq.domain.access.accounts import AccountName, ContainerPolicy, Directory, Owner
 from batchq.domain.access.container_policy import AuthorPolicies
+from batchq.domain.enums import QUEUED
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle.forced_failure import is_damaged
 from batchq.domain.scheduling.dependencies import waits, waits_for
@@ -144,6 +145,8 @@ class QueuedJobs:
 
     def on_committed(self, committed: Committed) -> None:
         for before, after in committed.changes:
+            if after.status not in QUEUED and (before is None or before.status not in QUEUED):
+                continue
             if before is not None and before.status is after.status and before.array_state is after.array_state:
                 continue
             more = queued_jobs(after) - (0 if before is None else queued_jobs(before))

@@ -199,17 +199,16 @@ class CandidateReader:
     def __init__(self, store: BulkStopStore) -> None:
         self._store = store
         #: For each read in use, the sequences of the jobs that changed since it began.
-        self._reads: list[ref[_ChangedOrders]] = []
+        self.reads: list[ref[_ChangedOrders]] = []
         self._one_at_a_time = ConcurrencyLimit[UserName](at_once=1, waiting=MAX_WAITING)
 
     def record_changes(self, changes: Changes) -> None:
         """Record the changed jobs after a commit, even if it is not known whether the commit was saved."""
-        if self._reads:
-            self._reads = [reference for reference in self._reads if reference() is not None]
-            sequences = {job.sequence for jobs in (changes.inserted, changes.updated) for job in jobs}
-            for read in [reference() for reference in self._reads]:
-                if read is not None:
-                    read.update(sequences)
+        self.reads = [reference for reference in self.reads if reference() is not None]
+        sequences = {job.sequence for jobs in (changes.inserted, changes.updated) for job in jobs}
+        for read in [reference() for reference in self.reads]:
+            if read is not None:
+                read.update(sequences)
 
     def after_earlier_of(self, caller: Caller) -> AbstractAsyncContextManager[None]:
         """Wait for the same user's earlier bulk stops. Entering it raises Throttled."""
@@ -218,7 +217,7 @@ class CandidateReader:
     async def candidates(self, selection: JobSelection) -> Candidates:
         """The jobs that match now. While the result is referenced, changed jobs are added to its `changed`."""
         changed = _ChangedOrders()
-        self._reads.append(ref(changed))  # before the read begins, so that no commit comes between
+        self.reads.append(ref(changed))  # before the read begins, so that no commit comes between
         return Candidates(places=await self._store.candidates(selection), changed=changed)
 
 

@@ -71,9 +71,7 @@ class Checkpoints:
         self._added = asyncio.Event()
 
     def on_saved(self, job: Job) -> None:
-        """Follow a job that was saved, or loaded at the start."""
-        if job.spec.checkpoints is None:
-            return
+        """Follow a job with checkpoints that was saved, or loaded at the start."""
         if any_awaits_checkpoint(job):
             self._awaiting[job.id] = job
             self._added.set()

@@ -118,7 +118,7 @@ class Engine:
             runtime=runtime,
             clock=self._clock,
             survey_interval=survey_interval,
-            expected=self.loop.running,
+            expected=self.loop.state.running,
             on_death=self._executor.on_death,
             post=self.mailbox.post,
         )
@@ -155,7 +155,8 @@ class Engine:
 
     def _on_saved(self, job: Job) -> None:
         self._timers.set(job)
-        self._checkpoints.on_saved(job)
+        if job.spec.checkpoints is not None:
+            self._checkpoints.on_saved(job)
         self._sampler.on_saved(job)
         self._follow_logs(job)
 

@@ -6,23 +6,22 @@ counts the last permitted failure also saves a bulk stop of the group.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from msgspec.structs import replace
-
 from batchq.domain import events as on
 from batchq.domain.enums import FINISHED, Status, StopKind
-from batchq.domain.group_terms import check_terms
+from batchq.domain.group_terms import GroupTerms, check_terms
 from batchq.domain.groups import Group, group_after, is_gated, new_group
 from batchq.domain.ids import GroupId
-from batchq.domain.job import Job, JobSpec
+from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.scheduling.fairshare import Change
 from batchq.domain.stop_request import StopRequest
 from batchq.engine.bulk_stops import discard_outcomes
 from batchq.engine.group_replacements import is_member, replaced_jobs
-from batchq.engine.mailbox import BulkStopRequest, Message, Submit
+from batchq.engine.mailbox import BulkStopRequest
 from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.groups import GroupQuery
@@ -50,41 +49,32 @@ class Groups:
         self._known = {group.terms.id: group for group in groups if group.ended_at is None}
         self.due = {group.terms.id for group in self._known.values() if group.terms.max_running is not None}
 
-    async def prepare(self, messages: Iterable[Message]) -> None:
+    async def prepare(self, ids: AbstractSet[GroupId]) -> None:
         """Read the groups of new jobs. One without unfinished jobs is read again: retention may have deleted it."""
-        ids = set()
-        for message in messages:
-            if isinstance(message, Submit) and message.spec.group is not None:
-                ids.add(message.spec.group.id)
         for group_id in ids & self._known.keys():
             if not self._known[group_id].unfinished:
                 del self._known[group_id]
-        if ids:
-            await self._read(ids)
+        await self._read(ids)
 
-    def admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
-        """The new job with the limits of its group, which the first job of the group decided.
+    def admit(self, unit: UnitOfWork, requested: GroupTerms, *, is_rerun: bool) -> GroupTerms:
+        """The limits of the group of a new job, which the first job of the group decided. `requested`: the job's.
 
-        Raises Invalid if the job gives another limit, or if too many jobs of the group failed. A job that repeats
-        another one is admitted.
+        Raises Invalid if the job gives another limit, or if too many jobs of the group failed. `is_rerun`: the job
+        repeats another one, and is admitted.
         """
-        if spec.group is None:
-            return spec
-        group = self._known.get(spec.group.id)
-        terms = unit.groups.create(spec.group) if group is None else group.terms
-        if spec.rerun_of is None:
-            check_terms(terms, spec.group)
+        group = self._known.get(requested.id)
+        terms = unit.groups.create(requested) if group is None else group.terms
+        if not is_rerun:
+            check_terms(terms, requested)
             if group is not None and group.is_failing:
                 raise Invalid(f"{group.cancel_reason}: the group takes no new jobs.")
-        return spec if spec.group == terms else replace(spec, group=terms)
+        return terms
 
     async def release(self, unit: UnitOfWork) -> bool:
         """Let jobs become RUNNABLE that wait for a place in their group, in the order of submission.
 
         Returns False if no group has such jobs.
         """
-        if not unit.groups.has_members and not unit.groups.due and not self.due:
-            return False
         changed = _changed_members(unit)
         gated = {group_id for group_id, changes in changed.items() if any(is_gated(change.after) for change in changes)}
         due = gated | unit.groups.due | self.due

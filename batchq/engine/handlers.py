@@ -11,7 +11,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import State
-from batchq.domain.ids import JobId, QueueName, SubmissionKey, Tag, parent_of
+from batchq.domain.ids import GroupId, JobId, QueueName, SubmissionKey, Tag, parent_of
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.lifecycle import arrays
 from batchq.domain.lifecycle.container_rules import container_with_key
@@ -20,6 +20,7 @@ from batchq.domain.lifecycle.reconcile import Reconciled, reconcile
 from batchq.domain.lifecycle.stopping import stop_state
 from batchq.domain.scheduling.dependencies import dependencies_refusal, named
 from batchq.engine.budgets import Budgets
+from batchq.engine.groups import Groups
 from batchq.engine.mailbox import (
     BudgetReached,
     BulkStopRequest,
@@ -59,8 +60,9 @@ class MessageHandler:
         state: EngineState,
         catalog: CatalogView,
         budgets: Budgets,
+        groups: Groups,
         *,
-        admit: Callable[[UnitOfWork, JobSpec], JobSpec],
+        admit: Callable[[UnitOfWork, JobSpec], None],
         begin_bulk_stop: Callable[[UnitOfWork, BulkStopRequest], None],
     ) -> None:
         self._state = state
@@ -69,7 +71,7 @@ class MessageHandler:
         self._admit = admit
         #: Begins a bulk stop.
         self._begin_bulk_stop = begin_bulk_stop
-        self._budgets = budgets
+        self._budgets, self._groups = budgets, groups
         #: The last logged reason for not accepting the container engine; None: not logged yet.
         self._logged_engine_error: str | None = None
         #: The stored submissions with the keys of the present messages.
@@ -78,8 +80,9 @@ class MessageHandler:
     async def prepare(
         self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, queue_cache: QueueCache
     ) -> None:
-        """Load the jobs and the earlier submissions that the messages refer to, with one read each."""
+        """Load the jobs, groups and earlier submissions that the messages refer to, with one read each."""
         needed: set[JobId] = set()
+        groups: set[GroupId] = set()
         possibly_repeated = []
         self._state.idempotency.step(unit.now)
         for message in messages:
@@ -87,12 +90,16 @@ class MessageHandler:
             if isinstance(message, Submit | FindSubmission):
                 if message.key is not None and self._state.idempotency.may_be_repeated(message.key, unit.now):
                     possibly_repeated.append(message.key)
+                if isinstance(message, Submit) and message.spec.group is not None:
+                    groups.add(message.spec.group.id)
             elif isinstance(message, TimerFired):
                 queue_cache.invalidate(message.job_id)
         self._earlier_submissions = await store.submissions(possibly_repeated) if possibly_repeated else {}
         needed.update(self._earlier_submissions.values())
         if needed:
             await queue_cache.load_into(unit, needed)
+        if groups:
+            await self._groups.prepare(groups)
 
     def handle(self, unit: UnitOfWork, message: Message) -> None:
         """Apply one message to the unit of work.
@@ -155,8 +162,12 @@ class MessageHandler:
         self._check_queue(message.spec.queue, message.caller)
         if message.spec.depends_on:
             _check_dependencies(unit, message.spec, message.caller)
-        self._budgets.admit(unit, message.spec)
-        spec = self._admit(unit, message.spec)
+        spec = message.spec
+        self._budgets.admit(unit, spec)
+        self._admit(unit, spec)
+        if spec.group is not None:
+            terms = self._groups.admit(unit, spec.group, is_rerun=spec.rerun_of is not None)
+            spec = spec if spec.group == terms else replace(spec, group=terms)
         job = Job(
             id=message.job_id, sequence=self._state.next_sequence, spec=spec, created_at=unit.now, tags=message.tags
         )
@@ -250,17 +261,10 @@ class MessageHandler:
             unit.container_engine.accept_engine(foreign)
 
     def _handle_job_message(self, unit: UnitOfWork, message: JobMessage) -> None:
-        """Apply a message about one job.
-
-        A message about an unknown job has no effect. A message about a child that is being spawned is deferred. A stop
-        order for a child of an array that is not spawning yet is stored with the array.
-        """
+        """Apply a message about one job."""
         job = unit.get(message.job_id)
         if job is None:
-            if will_be_spawned(unit, message.job_id):
-                unit.messages.defer(message)
-            elif isinstance(message, JobEvent):
-                _store_child_order(unit, message)
+            _handle_unspawned(unit, message)
             return
         is_hold = isinstance(message, JobEvent) and isinstance(message.event, on.HoldEvent)
         if is_hold and awaits_hold(unit, job):  # the request came after that for its array
@@ -268,8 +272,9 @@ class MessageHandler:
             return
         match message:
             case JobEvent(event=event):
-                _check_state(unit, message)
-                if not self._state.safe_mode.ignores(job, event):
+                if message.expected is not None:  # the order of an array comes before the request for its child
+                    _require_state(message, unit.apply_parent_order(message.job_id))
+                if not (self._state.safe_mode.active and self._state.safe_mode.ignores(job, event)):
                     self._state.use.step(unit, job.id, event)
             case UpdateTags(change=change):
                 unit.update(job, change(job))
@@ -311,16 +316,21 @@ class MessageHandler:
         return unit.now - max(excess, timedelta()) >= deadline_of(job, alarm)
 
 
-def _check_state(unit: UnitOfWork, message: JobEvent) -> None:
-    """Raise StateChanged if the request expects another state. The order of an array comes before it."""
-    if message.expected is not None:
-        _require_state(message, unit.apply_parent_order(message.job_id))
-
-
 def _require_state(message: JobEvent, job: Job | None) -> None:
     """Raise StateChanged if the request expects another state than that of `job`; None: the job does not exist."""
     if message.expected is not None and (job is None or stop_state(job) != message.expected):
         raise StateChanged(f"The state of job {message.job_id} has changed: nothing is ordered.")
+
+
+def _handle_unspawned(unit: UnitOfWork, message: JobMessage) -> None:
+    """A message about an unknown job has no effect, unless the job is a child that its array has not spawned yet.
+
+    While the array spawns its children, the message is deferred. Before, a stop order is stored with the array.
+    """
+    if will_be_spawned(unit, message.job_id):
+        unit.messages.defer(message)
+    elif isinstance(message, JobEvent):
+        _store_child_order(unit, message)
 
 
 def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:

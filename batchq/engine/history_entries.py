@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 def status_entry(before: Job | None, after: Job, now: datetime) -> HistoryEntry:
     """The job entered a status, or was inserted."""
     attempt = after.attempt.number if after.attempt else None
-    at = _stop_time(before, after) or now
+    at = (_stop_time(before, after) if after.status in FINISHED else None) or now
     return HistoryEntry(job_id=after.id, at=at, status=after.status, reason=after.status_reason, attempt=attempt)
 
 

@@ -53,10 +53,8 @@ class HistoryFeed:
             self._advance(last)
 
     def on_committed(self, committed: Committed) -> None:
-        """Append the entries of a saved unit of work."""
+        """Append the entries of a saved unit of work, at least one."""
         entries = committed.history
-        if not entries:
-            return
         if entries[0].number != self.last + 1:  # a commit that was reported as failed was saved: the store has it
             self._ring.clear()
         self._ring.extend(entries)

@@ -13,10 +13,10 @@ from functools import partial
 from time import perf_counter
 
 from batchq.domain import effects as do
-from batchq.domain.ids import QueueName, Tag
+from batchq.domain.groups import GroupChanges
+from batchq.domain.ids import QueueName
 from batchq.domain.intervals import IntervalSet
-from batchq.domain.job import Job, JobSpec
-from batchq.domain.lifecycle.reconcile import tags_running
+from batchq.domain.job import Job
 from batchq.domain.lifecycle.status import with_history
 from batchq.domain.machines import Machine
 from batchq.engine.account_limits import AccountPolicies
@@ -32,12 +32,9 @@ from batchq.engine.mailbox import (
     ContinueWork,
     FindSubmission,
     JobEvent,
-    LeaveSafeMode,
     Mailbox,
     Message,
-    MetricsRead,
     SearchQueues,
-    SetBudget,
     Submit,
     SurveyCompleted,
     TimerFired,
@@ -47,14 +44,14 @@ from batchq.engine.mailbox import (
 from batchq.engine.propagation import ArrayCoordinator, propagate
 from batchq.engine.scheduling.queue_reader import Exclusions
 from batchq.engine.scheduling.scheduler import Scheduler
-from batchq.engine.staged_changes import PendingDependents, pending_dependents
+from batchq.engine.staged_changes import BudgetChanges, BulkStopChanges, PendingDependents, pending_dependents
 from batchq.engine.state import EngineState
 from batchq.engine.supervisor import Supervisor
-from batchq.engine.unit_of_work import UnitOfWork
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import BatchqError, Conflict, IllegalTransition, StaleRead, StoreFailed, Unavailable
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
-from batchq.ports.jobs import JobStore
+from batchq.ports.jobs import Changes, JobStore
 from batchq.ports.observer import Observer
 
 log = logging.getLogger(__name__)
@@ -63,6 +60,7 @@ MAX_MESSAGES = 1000  # in one unit of work
 RETRY_DELAY = 1.0  # seconds before the messages of a failed unit of work are posted again
 SHARES_INTERVAL = 60.0  # seconds between placement passes while a fair-share queue has a blocked head
 SEARCH_PAUSE = 0.1  # seconds between searches behind blocked heads
+NO_BULK_STOPS, NO_BUDGETS, NO_GROUPS = BulkStopChanges(), BudgetChanges(), GroupChanges()
 FAILURE_SHOWN_FOR = timedelta(minutes=1)  # how long `store_failure` reports a failed commit
 
 
@@ -94,9 +92,10 @@ class EngineLoop:
         request = partial(mailbox.post, ContinueWork())
         self.scheduler = Scheduler(store=store, catalog=catalog, accounts=accounts, clock=clock, request_unit=request)
         self._bulk_stops, self.candidate_reader = BulkStops(store), CandidateReader(store)
-        self._groups = Groups(store, self._begin_bulk_stop)
+        begin = self._begin_bulk_stop
+        self._groups = Groups(store, begin)
         self._handler = MessageHandler(
-            self.state, catalog, self.budgets, admit=self._admit, begin_bulk_stop=self._begin_bulk_stop
+            self.state, catalog, self.budgets, self._groups, admit=self.scheduler.admit, begin_bulk_stop=begin
         )
         #: Held while a unit of work runs.
         self.unit_lock = asyncio.Lock()
@@ -163,10 +162,6 @@ class EngineLoop:
         skip = self._skip(UnitOfWork(now=self._clock.now(), active=self.state.active))
         return skip.children, skip.bulk_stop_targets
 
-    def running(self) -> frozenset[Tag]:
-        """The containers that are known to run, as last saved."""
-        return frozenset(tag for job in self.state.active.values() for tag in tags_running(job))
-
     async def process(self, messages: Sequence[Message]) -> None:
         """Run one unit of work.
 
@@ -193,26 +188,27 @@ class EngineLoop:
 
     async def _decide_and_save(self, unit: UnitOfWork, messages: Sequence[Message]) -> int | None:
         """Handle the messages, and commit. Returns the number of the first history entry; None without one."""
+        has_dependencies = self.scheduler.queued_jobs.pending_dependencies > 0
+        follow_up = partial(propagate, unit, self._store, has_dependencies=has_dependencies)
         if has_unfinished_work := self._has_unfinished_work:
             unit.load(self.arrays.unfinished.values())  # their orders are applied to children before other events
             unit.dependents.add(self._pending_dependents)
         if self._bulk_stops.targets_outdated:
             await self._bulk_stops.read_targets()
-        await self._groups.prepare(messages)
         await self._handler.prepare(unit, messages, self._store, self.scheduler.queue_cache)
         self._handle_messages(unit, messages)
-        held, expired_before = self.state.safe_mode.active, self.state.idempotency.expired_before(unit.now)
+        held = self.state.safe_mode.active
         await self.scheduler.cancel_overdue(unit, catalog_changed=self.state.catalog_changed, safe_mode=held)
-        await self._propagate(unit)
+        await follow_up()
         if has_unfinished_work:
             await self.arrays.spawn_and_order(unit, self._store)
             await self._bulk_stops.stop_targets(unit)
-            await self._propagate(unit)
-        if await self._groups.release(unit):
-            await self._propagate(unit)
+            await follow_up()
+        if (unit.groups != NO_GROUPS or self._groups.due) and await self._groups.release(unit):
+            await follow_up()
         if (machines := self._machines_for_placement(unit)) is not None:
             await self._place(unit, machines)
-            await self._propagate(unit)
+            await follow_up()
         if held:
             self.state.safe_mode.drop_starts(unit)
         if self.state.engine_check.unsaved_id is not None:
@@ -220,20 +216,24 @@ class EngineLoop:
         self.budgets.stage(unit)
         if unit.groups.has_members:
             await self._groups.stage(unit)
-        changes = self.scheduler.share_usage.added_to(unit.changes(forget_before=expired_before), unit)
-        if changes.empty:
+        return await self._save(unit)
+
+    async def _save(self, unit: UnitOfWork) -> int | None:
+        """Commit the changes, if there are any. Returns the number of the first history entry; None without one."""
+        changes = unit.changes(forget_before=self.state.idempotency.expired_before(unit.now))
+        if unit.changes_usage:
+            changes = self.scheduler.share_usage.added_to(changes, unit)
+        if changes == Changes(audit_records=changes.audit_records):  # audit records alone are not committed
             return None
         began = perf_counter()
         try:
             first_number = await self._store.commit(changes)
         finally:  # a commit that was reported as failed may have been saved
-            self.candidate_reader.record_changes(changes)
+            if self.candidate_reader.reads:
+                self.candidate_reader.record_changes(changes)
             self._observer.commit(perf_counter() - began)
         self._store_failed = None
         return first_number
-
-    async def _propagate(self, unit: UnitOfWork) -> None:
-        await propagate(unit, self._store, has_dependencies=self.scheduler.queued_jobs.pending_dependencies > 0)
 
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -300,11 +300,6 @@ class EngineLoop:
             exhausted=self.budgets.exhausted(unit.now, unit.budgets.budgets),
         )
 
-    def _admit(self, unit: UnitOfWork, spec: JobSpec) -> JobSpec:
-        """The new job with the limits of its group. Raises Invalid if its queue, account or group refuses the job."""
-        self.scheduler.admit(unit, spec)
-        return self._groups.admit(unit, spec)
-
     def _begin_bulk_stop(self, unit: UnitOfWork, message: BulkStopRequest) -> None:
         """Begin a bulk stop.
 
@@ -325,10 +320,7 @@ class EngineLoop:
         elif self._placement_due:
             self._placement_missed = True
         committed = unit.committed(first_number)
-        self.state.on_committed(committed)
-        for staged in (*self.scheduler.staged, self.arrays, self._bulk_stops, self.budgets, self._groups):
-            staged.on_committed(committed)
-        self.history_feed.on_committed(committed)
+        self._apply(unit, committed)
         for job in committed.jobs:
             self._on_saved(job)
         self._pending_dependents = tuple(unit.dependents.entries)
@@ -342,34 +334,37 @@ class EngineLoop:
         for effect, subject in unit.ordered_effects:
             self._execute(effect, subject)
 
+    def _apply(self, unit: UnitOfWork, committed: Committed) -> None:
+        """Apply the saved changes to the state in memory, of which most units of work change little."""
+        self.state.on_committed(committed)
+        self.scheduler.on_committed(committed)
+        self.arrays.on_committed(committed)
+        if unit.bulk_stops != NO_BULK_STOPS:
+            self._bulk_stops.on_committed(committed)
+        if unit.budgets != NO_BUDGETS:
+            self.budgets.on_committed(committed)
+        if unit.groups != NO_GROUPS or self._groups.due:
+            self._groups.on_committed(committed)
+        if committed.history:
+            self.history_feed.on_committed(committed)
+
     def _resolve_answers(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         """Answer the requests. A refusal waits for the commit too: it may name a state that this unit saved."""
         deferred = set(map(id, unit.messages.deferred))
         for message in messages:
             if id(message) in deferred:
                 continue
-            refusal = unit.messages.refusals.get(id(message))
+            refusal, answer = unit.messages.refusals.get(id(message)), getattr(message, "answer", None)
             if refusal is not None:
                 resolve_with_error(message, refusal)
-                continue
-            match message:
-                case FindSubmission(key=key, answer=answer) if not answer.done():
-                    answer.set_result(self._handler.submission(unit, key))
-                case Submit(answer=answer) if not answer.done():
-                    submitted = unit.get(self._handler.submitted_as(unit, message))
-                    assert submitted is not None, f"{message.job_id} was saved and is not known"
-                    answer.set_result(submitted)
-                case (
-                    JobEvent(answer=answer)
-                    | UpdateTags(answer=answer)
-                    | MetricsRead(answer=answer)
-                    | LeaveSafeMode(answer=answer)
-                    | BulkStopRequest(answer=answer)
-                    | SetBudget(answer=answer)
-                ) if answer is not None and not answer.done():
-                    answer.set_result(None)
-                case _:
-                    pass
+            elif isinstance(message, FindSubmission) and not message.answer.done():
+                message.answer.set_result(self._handler.submission(unit, message.key))
+            elif isinstance(message, Submit) and not message.answer.done():
+                submitted = unit.get(self._handler.submitted_as(unit, message))
+                assert submitted is not None, f"{message.job_id} was saved and is not known"
+                message.answer.set_result(submitted)
+            elif answer is not None and not answer.done():
+                answer.set_result(None)
 
     def _fail_messages(self, messages: Sequence[Message], failure: BatchqError) -> None:
         """Refuse the requests of a failed unit of work and post its other messages again later.

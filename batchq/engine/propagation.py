@@ -111,9 +111,9 @@ def _gated(unit: UnitOfWork, job: Job, group_id: GroupId, event: DependencyEvent
 
 
 async def _load(unit: UnitOfWork, store: JobStore, job_ids: Iterable[JobId]) -> None:
-    unknown = [job_id for job_id in job_ids if not unit.has_loaded(job_id)]
+    unknown = unit.not_loaded(job_ids)
     if unknown:
-        unit.load((await store.jobs(unknown)).values())
+        unit.load((await store.jobs(sorted(unknown))).values())
 
 
 class ArrayCoordinator:
@@ -148,7 +148,10 @@ class ArrayCoordinator:
 
     def children_under_order(self, unit: UnitOfWork) -> IntervalSet:
         """The `Job.sequence` of the children that must not start: an order of their array is still to be applied."""
-        ids = {job.id for _, job in unit.job_changes if job.array_state is not None}.union(self.unfinished)
+        ids = set(self.unfinished)
+        for _, job in unit.job_changes:
+            if job.array_state is not None:
+                ids.add(job.id)
         if not ids:
             return NO_CHILDREN
         return IntervalSet(

@@ -29,16 +29,18 @@ class SafeMode:
 
     def __init__(self, catalog: CatalogView) -> None:
         self._catalog = catalog
-        #: As last saved. Safe mode is active if `at` is set.
+        #: Whether safe mode is active, as last saved.
+        self.active = False
+        #: The restore and what an operator decided about its containers, as last saved.
         self.restoration = Restoration()
         #: The containers without a job; None before the first survey.
         self.unknown_containers: frozenset[Tag] | None = None
         #: The containers of the last survey that have been started.
         self._started: frozenset[Tag] = frozenset()
 
-    @property
-    def active(self) -> bool:
-        return self.restoration.at is not None
+    def apply(self, restoration: Restoration) -> None:
+        """Apply the stored restore. Safe mode is active from the restore until an operator leaves it."""
+        self.restoration, self.active = restoration, restoration.at is not None
 
     def __str__(self) -> str:
         """A description for the operator."""
@@ -81,11 +83,9 @@ class SafeMode:
         unit.keep_effects(lambda effect: not isinstance(effect, do.StartContainer) or effect.tag in allowed)
 
     def ignores(self, job: Job, event: on.Event) -> bool:
-        """Whether to ignore the event: in safe mode, the loss of a container that should run and has no stop order."""
-        return (
-            isinstance(event, on.ContainerLost)
-            and self.active
-            and _should_run(job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key))
+        """Whether safe mode ignores the event: the loss of a container that should run and has no stop order."""
+        return isinstance(event, on.ContainerLost) and _should_run(
+            job, Tag(job_id=job.id, attempt=event.attempt, container_key=event.container_key)
         )
 
     def leave(self, unit: UnitOfWork, *, purge: bool) -> None:
@@ -142,7 +142,7 @@ class SafeMode:
         if staged.unknown_containers is not None:
             self._log_unknown(staged.unknown_containers)
         if staged.restoration is not None:
-            self.restoration = staged.restoration
+            self.apply(staged.restoration)
 
     def _log_unknown(self, unknown: frozenset[Tag]) -> None:
         for tag in sorted(unknown - (self.unknown_containers or frozenset()), key=str):

@@ -2,10 +2,11 @@
 
 from datetime import datetime, timedelta
 
-from batchq.domain.ids import ContainerEngineName, JobId, MachineName
+from batchq.domain.ids import ContainerEngineName, JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.forced_failure import is_damaged
+from batchq.domain.lifecycle.reconcile import tags_running
 from batchq.domain.machines import LOCAL, Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.idempotency import IdempotencyFilter
@@ -70,7 +71,7 @@ class EngineState:
         self.next_sequence = await store.last_sequence() + 1
         self.counts = JobCounts(await store.unfinished_counts())
         self.idempotency.load(now, empty=self.next_sequence == 0)
-        self.safe_mode.restoration = await store.restoration()
+        self.safe_mode.apply(await store.restoration())
         self.engine_check.known_id = await store.engine_id()
         self.sightings.load(await store.last_survey())
         anchor = await store.clock_anchor()
@@ -98,11 +99,15 @@ class EngineState:
                 self.active[job.id] = job
             else:
                 self.active.pop(job.id, None)
-        self.counts.update(committed.transitions)
+        self.counts.update(committed.changes)
         if committed.unit.container_engine != UNCHANGED:
             self.safe_mode.on_committed(committed)
             self.engine_check.on_committed(committed)
             self.sightings.on_committed(committed)
+
+    def running(self) -> frozenset[Tag]:
+        """The containers that are known to run, as last saved."""
+        return frozenset(tag for job in self.active.values() for tag in tags_running(job))
 
     @property
     def jobs_with_containers(self) -> frozenset[JobId] | None:

@@ -5,7 +5,6 @@ All changes are saved in one transaction or not at all. Effects are carried out 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,8 +18,8 @@ from batchq.domain.groups import GroupChanges
 from batchq.domain.ids import JobId, SubmissionKey, stream_name
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.arrays import Moved, count_children
+from batchq.domain.lifecycle.container_rules import newly_started
 from batchq.domain.lifecycle.forced_failure import fail_damaged, is_damaged
-from batchq.domain.lifecycle.reconcile import newly_started
 from batchq.domain.lifecycle.stopping import failed_by_order
 from batchq.domain.lifecycle.transitions import step
 from batchq.domain.lifecycle.views import apply_order
@@ -50,17 +49,12 @@ class Committed(Struct, frozen=True, kw_only=True):
     jobs: Sequence[Job]
     #: Each changed job as stored before the unit of work, and as changed by it.
     changes: Collection[Change]
+    #: Those changes whose job was RUNNABLE before the unit of work, or is RUNNABLE after it.
+    runnable: Sequence[Change] = ()
     #: The status changes in the order in which they happened.
     transitions: Sequence[StatusChanged]
     #: The history entries with their numbers.
     history: Sequence[FeedEntry]
-
-
-class StagedState(Protocol):
-    """State in memory beside the store. It changes only when the unit of work that decided the change is saved."""
-
-    def on_committed(self, committed: Committed) -> None:
-        """Apply the changes of a saved unit of work. Called once for each, before its effects are carried out."""
 
 
 class UnitOfWork:
@@ -69,7 +63,7 @@ class UnitOfWork:
     def __init__(self, *, now: datetime, active: Mapping[JobId, Job]) -> None:
         self.now = now
         #: The audit records, and the user whose message is being handled.
-        self.audit = AuditTrail(now)
+        self.audit = AuditTrail(now=now)
         self.messages = MessageOutcomes()
         self.placement = PlacementRequests()
         self.dependents = DependentsQueue(limit=MAX_DEPENDENTS)
@@ -79,6 +73,8 @@ class UnitOfWork:
         self.container_engine = ContainerEngineChanges()
         #: Each effect with the job as changed by the event; None for a container of an unknown job.
         self.effects: list[tuple[do.Effect, Job | None]] = []
+        #: Whether a job with a share, or with needs of consumable resources, was inserted or changed.
+        self.changes_usage = False
         #: The jobs inserted so far, by the idempotency keys of their submissions.
         self.submitted: dict[SubmissionKey, JobId] = {}
         self._dependents: dict[JobId, dict[JobId, None]] = {}
@@ -112,6 +108,10 @@ class UnitOfWork:
 
     def has_loaded(self, job_id: JobId) -> bool:
         return job_id in self._current or job_id in self._active
+
+    def not_loaded(self, ids: Iterable[JobId]) -> set[JobId]:
+        """Those of the jobs that must be loaded before an event is applied to them."""
+        return set(ids).difference(self._current).difference(self._active)
 
     def touched(self, job_id: JobId) -> bool:
         """Whether this unit of work has inserted or changed the job."""
@@ -170,11 +170,13 @@ class UnitOfWork:
             return after
         known = self._changes.get(after.id)
         self._store(Change(before if known is None else known.before, after))
-        if before.attempt is not after.attempt:
+        has_attempt_changed = before.attempt is not None and after.attempt is not before.attempt
+        if has_attempt_changed:
             for tag in newly_started(before, after):
                 name = stream_name(after.spec.definition.name, tag)
                 self._streams.append(LogStream(name=name, tag=tag, created_at=self.now, owner=after.spec.owner))
-        self._history += order_entries(before, after, self.now, self.audit.caller)
+        if has_attempt_changed or after.stop_orders is not before.stop_orders or after.hold is not before.hold:
+            self._history += order_entries(before, after, self.now, self.audit.caller)
         if after.status is not before.status:
             self._record_transition(before, after)
         elif after.status is Status.RUNNABLE and is_queued_for_placement(before) != is_queued_for_placement(after):
@@ -220,6 +222,7 @@ class UnitOfWork:
         self._current[job.id] = job
         self._changes[job.id] = change
         self.groups.has_members = self.groups.has_members or job.spec.group is not None
+        self.changes_usage = self.changes_usage or job.spec.share_identifier is not None or bool(job.spec.needs)
         if job.spec.depends_on and waits(job):
             for on_id in waits_for(job):
                 self._dependents.setdefault(on_id, {})[job.id] = None
@@ -285,19 +288,30 @@ class UnitOfWork:
         return changes
 
     def committed(self, first_number: int | None) -> Committed:
-        """The saved unit of work. Call it after the commit and before any StagedState changes.
+        """The saved unit of work. Call it after the commit and before any state in memory changes.
 
         `first_number`: the number of the first history entry that was saved; None if none was.
         """
         jobs: list[Job] = []
-        for before, job in self.job_changes:
+        runnable: list[Change] = []
+        for change in self.job_changes:
+            before, job = change
             has_same_version = before is None or job.status in FINISHED
             jobs.append(job if has_same_version else replace(job, version=job.version + 1))
+            if job.status is Status.RUNNABLE or (before is not None and before.status is Status.RUNNABLE):
+                runnable.append(change)
         history: list[FeedEntry] = []
         if first_number is not None:
             for number, entry in enumerate(self._history, first_number):
                 history.append(feed_entry(number, entry, self._current[entry.job_id].spec))
-        return Committed(unit=self, jobs=jobs, changes=self.job_changes, transitions=self._transitions, history=history)
+        return Committed(
+            unit=self,
+            jobs=jobs,
+            changes=self.job_changes,
+            runnable=runnable,
+            transitions=self._transitions,
+            history=history,
+        )
 
     def _record_transition(self, before: Job | None, after: Job) -> None:
         self._history.append(status_entry(before, after, self.now))

@@ -178,14 +178,6 @@ class Changes(Struct, frozen=True, kw_only=True):
     #: Submissions older than this may be deleted; None: none is deleted.
     delete_submissions_before: datetime | None = None
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to commit. Audit records and candidates alone are not committed."""
-        rows = (self.inserted, self.updated, self.history, self.submissions, self.streams, self.shares, self.used_up)
-        kept = (self.restoration, self.engine_id, self.survey)
-        orders = (self.bulk_stops, self.progress, self.budgets)
-        return not any(rows) and not any(item is not None for item in kept) and not any(orders)
-
 
 class ChildRun(NamedTuple):
     """Children of an array with successive indices and one status."""

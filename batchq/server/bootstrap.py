@@ -293,6 +293,8 @@ def make_submissions(
     disk_guard: DiskGuard,
     prices: Prices | None,
 ) -> SubmissionService:
+    engines = engines_of(settings)
+    select = partial(able_engines, engines, catalog, make_pod_policy(settings))
     return SubmissionService(
         engine=engine,
         store=ports.store,
@@ -301,7 +303,7 @@ def make_submissions(
         disk_guard=disk_guard,
         checkpoint_guard=ports.checkpoints.disk_guard(min_free=settings.min_free_mib * MIB),
         stop_grace=settings.grace,
-        able_engines=partial(able_engines, engines_of(settings), catalog, make_pod_policy(settings)),
+        able_engines=select if Runtime.KUBERNETES in engines else None,
         prices=prices,
     )
 

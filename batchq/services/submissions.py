@@ -55,12 +55,12 @@ class SubmissionService:
         disk_guard: DiskGuard,
         checkpoint_guard: NetworkDiskGuard,
         stop_grace: timedelta,
-        able_engines: Callable[[JobSpec], tuple[ContainerEngineName, ...]],
+        able_engines: Callable[[JobSpec], tuple[ContainerEngineName, ...]] | None = None,
         prices: Prices | None = None,
     ) -> None:
         """`able_engines`: the container engines that can run a job; empty: all. Raises Invalid if its queue has none.
 
-        `prices`: of new jobs; None: their costs are not known.
+        None: all container engines of this server run all jobs. `prices`: of new jobs; None: their costs are not known.
         """
         self._engine = engine
         self._store = store
@@ -175,7 +175,8 @@ class SubmissionService:
         if spec.checkpoints is not None:
             check_mounts(container_policy.containers_of(spec.nodes))
             await self._checkpoint_guard.check()
-        spec = replace(spec, engines=self._able_engines(spec))
+        if self._able_engines is not None:
+            spec = replace(spec, engines=self._able_engines(spec))
         check_share(queue, spec)
         return spec
 

@@ -76,28 +76,29 @@ def new_job_row(job: Job) -> Row:
     """The row of a new job with all columns."""
     spec = job.spec
     resources = spec.resources
-    return state_row(job, version=job.version) | {
-        "queue": text(spec.queue),
-        "name": text(spec.name.lower()),
-        "definition": text(spec.definition.name),
-        "revision": integer(spec.definition.revision),
-        "owner": text(spec.owner.user),
-        "account": text(spec.owner.account),
-        "share_identifier": None if spec.share_identifier is None else text(spec.share_identifier),
+    columns: dict[str, str | int | None] = {
+        "queue": spec.queue,
+        "name": spec.name.lower(),
+        "definition": spec.definition.name,
+        "revision": spec.definition.revision,
+        "owner": spec.owner.user,
+        "account": spec.owner.account,
+        "share_identifier": spec.share_identifier,
         "created_at": milliseconds(job.created_at),
-        "millicpus": integer(resources.millicpus),
-        "memory_mib": integer(resources.memory_mib),
-        "gpus": integer(resources.gpus),
+        "millicpus": resources.millicpus,
+        "memory_mib": resources.memory_mib,
+        "gpus": resources.gpus,
         "node_runs": runs_column(spec),
-        "engines": text(" ".join(spec.engines)) if spec.engines else None,
+        "engines": " ".join(spec.engines) if spec.engines else None,
         "parent_sequence": None if job.child is None else job.sequence - 1 - job.child.index,
-        "array_size": integer(spec.array_size or 0) if job.child is None else 0,
+        "array_size": spec.array_size or 0 if job.child is None else 0,
         "consumable_requirements": as_json(spec.needs) if spec.needs else None,
-        "timeout": None if spec.timeout is None else integer(spec.timeout // MICROSECOND),
-        "rank": -integer(spec.scheduling_priority or 0),
-        "rerun_of": None if spec.rerun_of is None or job.child is not None else text(spec.rerun_of),
-        "group_id": None if spec.group is None else text(spec.group.id),
+        "timeout": None if spec.timeout is None else spec.timeout // MICROSECOND,
+        "rank": -(spec.scheduling_priority or 0),
+        "rerun_of": spec.rerun_of if job.child is None else None,
+        "group_id": None if spec.group is None else spec.group.id,
     }
+    return state_row(job, version=job.version) | storable(columns)
 
 
 def owner(user: str, account: str) -> Owner:
@@ -122,7 +123,7 @@ def state_row(job: Job, *, version: int) -> dict[str, str | int | None]:
         "status": str(job.status),
         # Keeps placement from a queued job.
         "passed_over": HELD if job.held else int(job.unschedulable),
-        "has_array_work": int(at_work(job)),
+        "has_array_work": int(job.array_state is not None and at_work(job)),
         # Without `spec`: an UNSET member is not encoded.
         "state": as_json(replace(job, spec=UNSET, version=version)),
     }
@@ -219,13 +220,13 @@ def submission_key_row(key: SubmissionKey) -> dict[str, str | int | None]:
 
 
 def stream_row(stream: LogStream) -> Row:
-    return {
-        "name": text(stream.name),
+    columns: dict[str, str | int | None] = {
+        "name": stream.name,
         "created_at": microseconds(stream.created_at),
-        "owner": text(stream.owner.user),
-        "account": text(stream.owner.account),
-        "value": as_json(replace(stream, name=UNSET)),
+        "owner": stream.owner.user,
+        "account": stream.owner.account,
     }
+    return storable(columns) | {"value": as_json(replace(stream, name=UNSET))}
 
 
 def log_stream_of_row(name: str, value: str) -> LogStream:
@@ -283,6 +284,17 @@ def text(value: str) -> str:
 def json_texts(values: Iterable[str]) -> str:
     """A set as one JSON text: SQLite limits the number of variables of a statement."""
     return json.dumps(sorted(map(text, values)))
+
+
+def storable(columns: dict[str, str | int | None]) -> dict[str, str | int | None]:
+    """The columns, changed in place to what SQLite can store: as `text` and `integer` return them."""
+    for column, value in columns.items():
+        if isinstance(value, int):
+            if not -MAX_INTEGER <= value <= MAX_INTEGER:
+                columns[column] = integer(value)
+        elif value is not None and not value.isascii():
+            columns[column] = text(value)
+    return columns
 
 
 def integer(number: int) -> int:

@@ -8,11 +8,15 @@ from hypothesis import given, settings
 from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain.enums import ACTIVE, FINISHED, AttemptContainerState, Status
-from batchq.domain.lifecycle.container_rules import any_awaits_checkpoint, nodes_to_stop, task_container_of
+from batchq.domain.lifecycle.container_rules import (
+    any_awaits_checkpoint,
+    newly_started,
+    nodes_to_stop,
+    task_container_of,
+)
 from batchq.domain.lifecycle.deadlines import next_wakeup
 from batchq.domain.lifecycle.reconcile import (
     SurveyedContainer,
-    newly_started,
     reconcile,
     tags_running,
     tags_to_keep,

@@ -11,6 +11,7 @@ from batchq.domain import status_reasons
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId
 from batchq.engine.mailbox import TimerFired
+from batchq.ports.jobs import Changes
 from tests.domain.lives import (
     after,
     cancel,
@@ -46,7 +47,7 @@ def test_an_event_of_an_unknown_job_has_no_effect():
 
     unit.step(JobId("unknown"), cancel())
 
-    assert changes(unit).empty
+    assert changes(unit) == Changes()
     assert unit.effects == []
 
 

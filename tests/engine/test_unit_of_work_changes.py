@@ -7,6 +7,7 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import Status
 from batchq.domain.ids import stream_name
+from batchq.ports.jobs import Changes
 from tests.domain.lives import (
     after,
     at,
@@ -34,7 +35,7 @@ def test_a_unit_of_work_in_which_nothing_changed_saves_nothing():
 
     unit.step(job.id, started())
 
-    assert changes(unit).empty
+    assert changes(unit) == Changes()
     assert (unit.committed(None).jobs, unit.committed(None).transitions) == ([], [])
 
 

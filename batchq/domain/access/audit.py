@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from batchq.domain.access.accounts import AccountName, Caller, Owner, UserName, Visibility
@@ -99,14 +99,13 @@ def audit_record_of_change(resource: str, caller: Caller | None) -> AuditRecord 
     return None if caller is None else record_of(caller, at=caller.requested_at, resource=resource)
 
 
-class AuditTrail:
+class AuditTrail(Struct, kw_only=True):
     """The audit records of one unit of work, and the user who requests its changes."""
 
-    def __init__(self, now: datetime) -> None:
-        self._now = now
-        self.records: list[AuditRecord] = []
-        #: None: the server itself makes the changes, and they are not recorded.
-        self.caller: Caller | None = None
+    now: datetime
+    records: list[AuditRecord] = field(default_factory=list)
+    #: Who requests the present changes; None: the server itself makes them, and they are not recorded.
+    caller: Caller | None = None
 
     @contextmanager
     def acting_for(self, caller: Caller | None) -> Iterator[None]:
@@ -121,14 +120,14 @@ class AuditTrail:
         """Record a change of a resource, and return the record; None: the server itself makes the change."""
         if self.caller is None:
             return None
-        record = record_of(self.caller, at=self._now, resource=resource, outcome=outcome)
+        record = record_of(self.caller, at=self.now, resource=resource, outcome=outcome)
         self.records.append(record)
         return record
 
     def record_job(self, job_id: JobId, owner: Owner, outcome: str) -> None:
         """Record a change of a job."""
         if self.caller is not None:
-            record = record_of(self.caller, at=self._now, resource="")
+            record = record_of(self.caller, at=self.now, resource="")
             self.records.append(record.about_job(job_id, owner, outcome))
 
     def add(self, record: AuditRecord) -> None:

@@ -148,7 +148,8 @@ def _number(text: str) -> int | None:
 
 def _against(work: Nodes, allowance: ContainerPolicy | None, account: AccountName) -> Iterator[str]:
     for spec in containers_of(work):
-        yield from _never(spec)
+        if spec.mounts:
+            yield from _never(spec)
         if allowance is not None:
             yield from (f"{why} to account {account}." for why in _beyond(spec, allowance))
     if allowance is not None:

@@ -98,18 +98,22 @@ def ended_container(container: AttemptContainer, now: datetime, reason: str | No
 
 def gates(job: Job) -> tuple[Sequence[str], Sequence[str]]:
     """The keys of the waiting containers that never start, and of those that start now."""
-    listed, main = attempt_of(job).containers, job.spec.nodes.main
-    waiting = [container for container in listed if container.state is WAITING]
-    containers = {container.key: container for container in listed} if waiting else {}
+    listed, nodes = attempt_of(job).containers, job.spec.nodes
+    by_key: Mapping[str, AttemptContainer] = {}
     hopeless, ready, main_found = [], [], None
-    for container in waiting:
-        gate = _gate(job, container, containers)
+    for container in listed:
+        if container.state is not WAITING:
+            continue
+        gate, on_main = Gate.OPEN, nodes.count == 1 or container.node == nodes.main
+        if nodes.containers[container.key].depends_on:
+            by_key = by_key or {other.key: other for other in listed}
+            gate = _gate(job, container, by_key)
         if gate is Gate.NEVER:
             hopeless.append(container.key)
         elif gate is Gate.OPEN:
-            if main_found is None and container.node != main:
-                main_found = any(other.node == main and _finds(job, other) for other in listed)
-            if main_found or container.node == main:
+            if main_found is None and not on_main:
+                main_found = any(other.node == nodes.main and _finds(job, other) for other in listed)
+            if main_found or on_main:
                 ready.append(container.key)
     return hopeless, ready
 
@@ -164,8 +168,6 @@ def why_never(job: Job, container: AttemptContainer) -> str:
 def _gate(job: Job, container: AttemptContainer, containers: Mapping[str, AttemptContainer]) -> Gate:
     """The gate of a container by its dependencies alone."""
     found = Gate.OPEN
-    if not task_container_of(job, container).depends_on:
-        return found
     for _, _, gate in _conditions(job, container, containers):
         if gate is Gate.NEVER:
             return gate
@@ -242,6 +244,20 @@ def with_ended_checkpoint_steps(job: Job, now: datetime) -> Job:
 
 def _awaits_checkpoint(container: AttemptContainer) -> bool:
     return container.state is RUNNING and escalation.awaits_checkpoint(container)
+
+
+def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
+    """The containers that started to run between two versions of a job, including those that have ended since."""
+    if before.attempt is None:
+        return ()
+    attempt = after.latest_attempt
+    if attempt is None or attempt.number != before.attempt.number:
+        return ()
+    started = []
+    for old, new in zip(before.attempt.containers, attempt.containers, strict=True):
+        if old.started_at is None and new.started_at is not None:
+            started.append(Tag(job_id=after.id, attempt=attempt.number, container_key=new.key))
+    return tuple(started)
 
 
 def with_hopeless_ended(job: Job, hopeless: Collection[str], now: datetime) -> Job:

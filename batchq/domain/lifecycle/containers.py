@@ -21,8 +21,8 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.enums import AttemptContainerState, Status
-from batchq.domain.ids import Tag
-from batchq.domain.job import AttemptContainer, Job
+from batchq.domain.ids import JobId, Tag
+from batchq.domain.job import Attempt, AttemptContainer, Job
 from batchq.domain.lifecycle import escalation, status, stopping
 from batchq.domain.lifecycle.container_rules import (
     ENDED,
@@ -70,15 +70,17 @@ RECORDED = frozenset({on.ContainerCreated, on.ContainerDiscarded})
 
 def follow(before: Job, after: Job, now: datetime) -> Outcome:
     """The changed job with all that follows from the change, and the effects that all changes require."""
-    if after is before or (before.attempt is None and after.attempt is None):
-        return after, ()
-    known = (before.attempt or attempt_of(after)).containers
     if after.attempt is None:
-        return after, _effects_of_change(before.tag, known, after.attempts[-1].containers)
+        if before.attempt is None:
+            return after, ()
+        return after, _effects_of_change(after.id, before.attempt.containers, after.attempts[-1])
+    if after is before:
+        return after, ()
+    known = (before.attempt or after.attempt).containers
     settled, has_ended = _settled(after, now)
     if settled.stop_orders:
         settled = stopping.record_progress(settled, known, now)
-    effects = _effects_of_change(settled.tag, known, attempt_of(settled).containers)
+    effects = _effects_of_change(settled.id, known, attempt_of(settled))
     return _finish(settled, now) if has_ended else settled, effects
 
 
@@ -135,21 +137,20 @@ def _outcome_of(decider: AttemptContainer) -> tuple[int | None, str | None, str]
     return decider.exit_code, decider.reason, status_reasons.of_exit(decider.exit_code, host_lost=decider.host_lost)
 
 
-def _effects_of_change(
-    tag: Tag, before: tuple[AttemptContainer, ...], after: tuple[AttemptContainer, ...]
-) -> tuple[do.Effect, ...]:
-    """The effects that a change of an attempt's containers requires. `tag`: the attempt's."""
+def _effects_of_change(job_id: JobId, before: tuple[AttemptContainer, ...], after: Attempt) -> tuple[do.Effect, ...]:
+    """The effects that a change of an attempt requires. `before`: its containers before the change."""
     effects: list[do.Effect] = []
     has_ended = False
-    for old, new in zip(before, after, strict=True):
+    for old, new in zip(before, after.containers, strict=True):
         has_ended = has_ended or new.state is ENDED
         if new is not old and (new.state is not old.state or new.stop_ordered):
-            effect = _effect(replace(tag, container_key=new.key), old, new)
+            effect = _effect(Tag(job_id=job_id, attempt=after.number, container_key=new.key), old, new)
             if effect is not None:
                 effects.append(effect)
-    if has_ended and (keys := removable(after)):
+    if has_ended and (keys := removable(after.containers)):
         gone = removable(before)
-        effects += [do.CleanUpContainer(tag=replace(tag, container_key=key)) for key in keys if key not in gone]
+        tags = [Tag(job_id=job_id, attempt=after.number, container_key=key) for key in keys if key not in gone]
+        effects += [do.CleanUpContainer(tag=tag) for tag in tags]
     return tuple(effects)
 
 

@@ -57,13 +57,13 @@ def _wakeups(job: Job) -> Iterator[tuple[datetime, Alarm]]:
     ):
         assert job.started_at is not None, f"{job.id} is RUNNING and was never started"
         yield job.started_at + job.spec.timeout, on.TimedOut(attempt=attempt.number)
-    needed = None
+    needed, definitions = None, job.spec.nodes.containers
     for container in attempt.containers:
         if container.state not in BEGUN:
             continue
         if container.next_step_at is not None:
             yield container.next_step_at, on.GraceExpired(attempt=attempt.number, container_key=container.key)
-        limit, begun = task_container_of(job, container).start_timeout, container.start_requested_at
+        limit, begun = definitions[container.key].start_timeout, container.start_requested_at
         if limit is not None and begun is not None:
             needed = awaited(job) if needed is None else needed
             if container.key in needed:

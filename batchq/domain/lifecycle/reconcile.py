@@ -155,20 +155,3 @@ def tags_to_keep(job: Job) -> tuple[Tag, ...]:
     containers = attempt_of(job).containers
     kept = () if removable(containers) else ended_keys(containers)
     return tuple(replace(job.tag, container_key=key) for key in kept)
-
-
-def newly_started(before: Job, after: Job) -> tuple[Tag, ...]:
-    """The containers that started to run between two versions of a job, including those that have ended since."""
-    if before.attempt is None:
-        return ()
-    attempt = after.latest_attempt
-    if attempt is None or attempt.number != before.attempt.number:
-        return ()
-    pairs = zip(before.attempt.containers, attempt.containers, strict=True)
-    return tuple(
-        [
-            replace(before.tag, container_key=new.key)
-            for old, new in pairs
-            if old.started_at is None and new.started_at is not None
-        ]
-    )

@@ -4,7 +4,7 @@ An order stays in `Job.stop_orders` after the job has ended. A request that chan
 order of a kind stands, and only an order that goes further, as a TerminateJob after a CancelJob, is appended.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -285,17 +285,15 @@ def steps(before: Job, after: Job) -> tuple[StopStep, ...]:
         attempt = after.latest_attempt
         if attempt is None or attempt.containers is before.attempt.containers:
             return tuple(found)
-        for node, name in _stopped_alone(after, attempt):
+        stopped = [container for container in attempt.containers if container.terminated_by is not None]
+        for node, name in _parts(after, stopped) if stopped else ():
             order = of_part(attempt, node, name)
             found += () if order is None else _steps(of_part(before.attempt, node, name), order, node, name)
     return tuple(found)
 
 
-def _stopped_alone(job: Job, attempt: Attempt) -> Iterator[tuple[int | None, str | None]]:
-    """The nodes of a multi-node job, or the containers of a task, that a TerminateJob stopped alone."""
-    stopped = [container for container in attempt.containers if container.terminated_by is not None]
-    if not stopped:
-        return
+def _parts(job: Job, stopped: Iterable[AttemptContainer]) -> Iterator[tuple[int | None, str | None]]:
+    """The nodes of a multi-node job, or the containers of a task, of these containers: a TerminateJob stopped each."""
     if job.spec.nodes.form is DefinitionForm.NODES:
         yield from dict.fromkeys((container.node, None) for container in stopped)
     else:

@@ -115,7 +115,7 @@ def _place(job: Job, event: on.Placed, now: datetime) -> Job:
 
     Raises IllegalTransition for a held job.
     """
-    if job.held:
+    if job.hold is not None:
         raise IllegalTransition(f"Placed cannot happen to the held {with_history(job)}")
     machines = event.machines
     containers = [

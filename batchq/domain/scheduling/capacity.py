@@ -225,8 +225,8 @@ class FreeCapacity:
             if fits(amounts, unreserved):
                 machines = self._machines.find(job.job_id, runs, name, kept)
                 if machines is not None:
-                    self._take(amounts, until, self._machines.take(runs, machines))
-                    return Fits(environment=name, machines=self._cluster.machines.names(machines))
+                    self._take(amounts, until, self._machines.take(runs, machines) if machines else ())
+                    return Fits(environment=name, machines=self._cluster.machines.names(machines) if machines else ())
         lacking = self._machines.lacking(*next(iter(demands.items())), unreserved)
         reason = status_reasons.no_room(*lacking) if lacking else status_reasons.NO_MACHINE
         self._refused[shape] = reason

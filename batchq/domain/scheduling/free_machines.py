@@ -104,8 +104,7 @@ class FreeMachines:
 
     def take(self, runs: Sequence[NodeRun], machines: Sequence[int]) -> Rooms:
         """Use the room on the machines that `find` returned. Returns what is free again when the job ends."""
-        if self._rooms is None:
-            return ()
+        assert self._rooms is not None, "the jobs of the only machine name no machine"
         taken = tuple(reserved_rooms(runs, machines).items())
         for index, room in taken:
             self._rooms.add(index, minus(NOTHING, room))

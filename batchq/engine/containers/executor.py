@@ -228,20 +228,18 @@ class Executor:
     async def _start(self, tag: Tag, ops: ContainerOps) -> None:
         """Run the start to a result, after the clean-ups of earlier attempts.
 
-        It is not run again afterwards: until the result is saved, the job still looks as if it had to be started.
+        A clean-up ends after one try: a container that remains after it has ended. The start is not run again after its
+        result: until the result is saved, the job still looks as if it had to be started.
         """
         assert ops.start is not None, f"the start of {tag} was not prepared"
         try:
-            await ops.start.wait_for(self._earlier_clean_ups(tag))
+            if clean_ups := self._clean_ups.get(tag.job_id):
+                await ops.start.wait_for([task for other, task in clean_ups.items() if other.attempt < tag.attempt])
             events = () if ops.start_reported else await ops.start.run()
         finally:
             ops.start = None
         ops.start_reported = ops.start_reported or events != ()
         self._post_events(tag, events)
-
-    def _earlier_clean_ups(self, tag: Tag) -> list[asyncio.Task[None]]:
-        """The clean-ups of earlier attempts. Each ends after one try: a container that remains there has ended."""
-        return [task for of, task in self._clean_ups.get(tag.job_id, {}).items() if of.attempt < tag.attempt]
 
     async def _stop(self, stop: do.StopContainer, ops: ContainerOps) -> None:
         """Send the signal of a step until it is delivered once: many programs treat a second signal as a forced exit.

@@ -89,12 +89,12 @@ class Start:
         self._runtime = runtime
         #: Gives the container policy and the networks of the job's account.
         self._accounts = accounts
-        self._checkpoints, self._is_first, self._final = checkpoints, is_first, _final_checkpoint(job)
+        self._checkpoints, self._is_first = checkpoints, is_first
+        self._final = _final_checkpoint(job) if job.attempts else None
         self._breaker = breaker
         #: The breaker's count of successful starts when the last failure of the host was counted.
         self._successes_seen = breaker.successes
-        self._clock = clock
-        self._tasks = tasks
+        self._clock, self._tasks = clock, tasks
         #: Returns when the event is saved; raises Unavailable.
         self._save = save
         #: Stores the container's output and removes the container; raises RuntimeUnknown and Unavailable.

@@ -99,7 +99,10 @@ class StartBreaker:
     def succeeded(self, image: str) -> None:
         """A container with this image has started: close the breaker and admit all waiting starts."""
         self.successes += 1
-        self._remember_image(image)
+        self._started_images.pop(image, None)  # it becomes the newest
+        self._started_images[image] = None
+        if len(self._started_images) > MAX_IMAGES:
+            del self._started_images[next(iter(self._started_images))]
         self._jobs.clear()
         self._images.clear()
         if self._open:
@@ -146,9 +149,3 @@ class StartBreaker:
             if not permission.done():
                 permission.set_result(None)
                 return
-
-    def _remember_image(self, image: str) -> None:
-        self._started_images.pop(image, None)
-        self._started_images[image] = None
-        if len(self._started_images) > MAX_IMAGES:
-            del self._started_images[next(iter(self._started_images))]

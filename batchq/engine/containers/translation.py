@@ -26,7 +26,7 @@ def launch_spec(job: Job, tag: Tag, network: Network | None = None, *, oci_runti
     container = container_with_key(job, tag.container_key)
     return LaunchSpec(
         tag=tag,
-        spec=numbered(task.container(name).spec, node),
+        spec=numbered(job.spec.nodes.containers[tag.container_key].spec, node),
         environment=tuple(_environment(job, attempt, node).items()),
         container_id=container.container_id,
         job_name=job.spec.name,

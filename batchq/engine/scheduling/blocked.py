@@ -197,8 +197,8 @@ class TimeLimits:
         """Cancel the jobs that are due."""
         marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= unit.now:
-            ids = [job.job_id for job in marks.values() if not unit.has_loaded(job.job_id)]
-            unit.load((await self._store.jobs(ids)).values())
+            unknown = unit.not_loaded(job.job_id for job in marks.values())
+            unit.load((await self._store.jobs(sorted(unknown))).values())
             for mark in marks.values():
                 self._cancel_if_due(unit, mark.job_id)
         self._staged = self._scan

@@ -196,9 +196,12 @@ class PlacementPass(Struct, frozen=True, kw_only=True):
         cursors = [self._cursor(queue) for queue in queues]
         for cursor in cursors:
             cursor.next = await anext(cursor.jobs, None)
-        while not self.must_end and (ready := [cursor for cursor in cursors if cursor.next is not None]):
+        ready = [cursor for cursor in cursors if cursor.next is not None]
+        while ready and not self.must_end:
             cursor = min(ready, key=attrgetter("next.sequence"))
             cursor.next = await anext(cursor.jobs, None) if self._try_next(cursor) else None
+            if cursor.next is None:
+                ready.remove(cursor)
         return {cursor.queue.name: cursor.head for cursor in cursors if cursor.head is not None}
 
     def _try_next(self, cursor: QueueCursor) -> bool:

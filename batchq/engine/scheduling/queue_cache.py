@@ -11,7 +11,7 @@ from itertools import islice
 from operator import attrgetter
 
 from batchq.domain.access.accounts import AccountName
-from batchq.domain.enums import FINISHED
+from batchq.domain.enums import FINISHED, Status
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
 from batchq.domain.lifecycle.forced_failure import is_damaged
@@ -134,9 +134,9 @@ class QueueCache:
 
     async def load_into(self, unit: UnitOfWork, ids: Iterable[JobId]) -> None:
         """Load those of these jobs that the unit of work has not loaded."""
-        unknown = sorted({job_id for job_id in ids if not unit.has_loaded(job_id)})
+        unknown = unit.not_loaded(ids)
         if unknown:
-            unit.load((await self.jobs(unknown)).values())
+            unit.load((await self.jobs(sorted(unknown))).values())
 
     async def jobs(self, ids: Collection[JobId]) -> Mapping[JobId, Job]:
         """The jobs that exist. The jobs behind them in their queues are read too: they will be needed soon."""
@@ -158,7 +158,7 @@ class QueueCache:
             if job.array_state is not None and job.status not in FINISHED:
                 self._cache_array(job)
             front = self.fronts.get(job.spec.queue)
-            if front is not None and front.apply(job):
+            if front is not None and (job.status is Status.RUNNABLE or job.id in front) and front.apply(job):
                 self._cache(job)
                 for candidate in front.shorten():
                     self.cached_jobs.pop(candidate.job_id, None)

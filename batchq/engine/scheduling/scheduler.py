@@ -28,7 +28,7 @@ from batchq.engine.scheduling.placement_pass import NOTHING_QUEUED, PassResult, 
 from batchq.engine.scheduling.queue_cache import QueueCache
 from batchq.engine.scheduling.queue_reader import NO_SEARCH, Exclusions, Searches, WaitingJobs, next_searches
 from batchq.engine.scheduling.totals import QueuePositions, RecentStarts, ShareUsageTotals
-from batchq.engine.unit_of_work import Committed, StagedState, UnitOfWork
+from batchq.engine.unit_of_work import Committed, UnitOfWork
 from batchq.errors import Invalid
 from batchq.ports.catalog import CatalogView, Snapshot
 from batchq.ports.clock import Clock
@@ -74,8 +74,8 @@ class PassMemo:
             self.empty_queues |= {
                 queue for queue, line in seen if all(committed.unit.touched(candidate.job_id) for candidate in line)
             }
-        if self.empty_queues:
-            self.empty_queues -= {after.spec.queue for _, after in committed.changes if is_queued_for_placement(after)}
+        if committed.runnable and self.empty_queues:
+            self.empty_queues -= {after.spec.queue for _, after in committed.runnable if is_queued_for_placement(after)}
 
 
 NO_PROMISES: Mapping[JobId, datetime] = {}
@@ -138,9 +138,6 @@ class Scheduler:
         self.time_limits = TimeLimits(
             store=store, catalog=catalog, heads=self._blocked_jobs, clock=clock, request_unit=request_unit
         )
-        queues = (self.share_usage, self.queued_jobs, self._positions, self.queue_cache, self._pass_memo)
-        #: The staged states in the order in which they are updated: time limits read the blocked heads.
-        self.staged: tuple[StagedState, ...] = (self, *queues, self._blocked_jobs, self.time_limits)
 
     async def load(self, active: Iterable[Job]) -> None:
         """Load the stored state: at the start, and whenever memory may differ from the store."""
@@ -251,9 +248,20 @@ class Scheduler:
         )
 
     def on_committed(self, committed: Committed) -> None:
-        self._resource_usage.update(committed.jobs)
-        self.recent_starts.on_committed(committed)
+        """Apply the changes of a saved unit of work. The time limits follow the blocked heads."""
         self._saved = self._staged
+        self._resource_usage.update(committed.jobs)
+        self.queued_jobs.on_committed(committed)
+        self.queue_cache.on_committed(committed)
+        self._pass_memo.on_committed(committed)
+        if committed.unit.changes_usage:
+            self.share_usage.on_committed(committed)
+        if committed.transitions:
+            self.recent_starts.on_committed(committed)
+        if committed.runnable:
+            self._positions.on_committed(committed)
+        self._blocked_jobs.on_committed(committed)
+        self.time_limits.on_committed(committed)
 
     def admit(self, unit: UnitOfWork, spec: JobSpec) -> None:
         """Check a new job against the limits of its queue and account. Raises Invalid.

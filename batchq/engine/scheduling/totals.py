@@ -68,9 +68,6 @@ class UsageChanges(Struct, frozen=True, kw_only=True):
     used_up: Mapping[ConsumableName, int]
 
 
-NOTHING_CHANGED = UsageChanges(shares={}, used_up={})
-
-
 class ShareUsageTotals:
     """The usage of shares and of NON_REPLENISHABLE consumable resources."""
 
@@ -82,7 +79,7 @@ class ShareUsageTotals:
         self.used_up: dict[ConsumableName, int] = {}
         #: The number of shares in memory that triggers the next removal.
         self._max_shares = MIN_PRUNED
-        self._staged = NOTHING_CHANGED
+        self._staged = UsageChanges(shares={}, used_up={})
 
     async def load(self, store: JobStore, now: datetime) -> None:
         self.shares = dict(await store.shares())
@@ -101,24 +98,21 @@ class ShareUsageTotals:
 
     def after(self, unit: UnitOfWork) -> tuple[Mapping[ShareKey, ShareUse], Mapping[ConsumableName, int]]:
         """The totals as the unit of work leaves them so far."""
-        changes = self._changes_of(unit)
-        if changes is NOTHING_CHANGED:
+        if not unit.changes_usage:
             return self.shares, self.used_up
+        changes = self._changes_of(unit)
         return ChainMap({**changes.shares}, self.shares), ChainMap({**changes.used_up}, self.used_up)
 
     def added_to(self, changes: Changes, unit: UnitOfWork) -> Changes:
-        """The changes of the unit of work with those of the usage added.
+        """The changes of a unit of work that changes the usage, with the totals added.
 
         Exactly these are applied by `on_committed`, even if the catalog changes meanwhile.
         """
         self._staged = staged = self._changes_of(unit)
-        if staged is NOTHING_CHANGED:
-            return changes
         return replace(changes, shares=tuple(staged.shares.items()), used_up=tuple(staged.used_up.items()))
 
     def on_committed(self, committed: Committed) -> None:
-        if self._staged is NOTHING_CHANGED:
-            return
+        """Apply the totals of a unit of work that changes the usage."""
         self.shares |= self._staged.shares
         self.used_up |= self._staged.used_up
         if len(self.shares) > self._max_shares:
@@ -131,8 +125,6 @@ class ShareUsageTotals:
             for change in unit.job_changes
             if change.after.spec.share_identifier is not None or change.after.spec.needs
         ]
-        if not relevant:
-            return NOTHING_CHANGED
         return UsageChanges(shares=self._shares(relevant, unit.now), used_up=self._used_up(relevant))
 
     def _is_relevant(self, key: ShareKey, use: ShareUse, now: datetime) -> bool:
@@ -175,14 +167,7 @@ class QueuePositions:
 
     def on_committed(self, committed: Committed) -> None:
         first: dict[QueueName, int] = {}
-        for before, after in committed.changes:
-            if (
-                before is not None
-                and before.status is after.status
-                and before.hold is after.hold
-                and before.unschedulable is after.unschedulable
-            ):
-                continue
+        for before, after in committed.runnable:
             waited, waits = before is not None and is_queued_for_placement(before), is_queued_for_placement(after)
             if waited != waits:
                 sequence = -1 if waited and after.spec.share_identifier is not None else after.sequence
