@@ -4,10 +4,10 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
+from tests.service.waiting import until
 from tests.support.service import Service
 from tests.trainer.image import TRAINER
 
@@ -57,10 +57,7 @@ class Runs:
         return self.show(job_id)
 
     def until(self, holds):
-        end = time.monotonic() + TIMEOUT
-        while not holds():
-            assert time.monotonic() < end, self.service.log.read_text()[-2000:]
-            time.sleep(0.1)
+        until(holds, lambda: self.service.log.read_text()[-2000:], patience=TIMEOUT)
 
     def stop_orders(self, job_id):
         """All orders to cancel or stop the job."""
