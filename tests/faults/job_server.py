@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.service.waiting import PATIENCE, container, create_queue, reaches, until
+from tests.service.waiting import PATIENCE, container, create_queue, reaches, stored_lines, until
 from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
 
@@ -72,13 +72,7 @@ class JobServer:
     def stored_output(self, job_id: str) -> Iterator[str]:
         """The stored lines of a job's last attempt, page by page."""
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
-        stream = {"logGroupName": "/aws/batch/job", "logStreamName": job["container"]["logStreamName"]}
-        logs, after = self.service.client("logs"), ""
-        page = logs.get_log_events(**stream, startFromHead=True)
-        while page["nextForwardToken"] != after:
-            yield from (event["message"] for event in page["events"])
-            after = page["nextForwardToken"]
-            page = logs.get_log_events(**stream, startFromHead=True, nextToken=after)
+        return stored_lines(self.service, job["container"]["logStreamName"])
 
     def stored_log_bytes(self) -> int:
         """The size of the stored output of all jobs."""

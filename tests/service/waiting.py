@@ -1,7 +1,7 @@
 """Waits for events of a real server, with a time limit; queues and small job definitions."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from socket import socket
 from types import MappingProxyType
@@ -62,9 +62,17 @@ def is_closed(connection: socket) -> bool:
 
 
 def output(service: Any, stream: str) -> list[str]:
-    logs = service.client("logs")
-    page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
-    return [event["message"] for event in page["events"]]
+    return list(stored_lines(service, stream))
+
+
+def stored_lines(service: Any, stream: str) -> Iterator[str]:
+    """The messages of a log stream, page by page."""
+    logs, members = service.client("logs"), {"logGroupName": "/aws/batch/job", "logStreamName": stream}
+    page, after = logs.get_log_events(**members, startFromHead=True), None
+    while page["nextForwardToken"] != after:
+        yield from (event["message"] for event in page["events"])
+        after = page["nextForwardToken"]
+        page = logs.get_log_events(**members, startFromHead=True, nextToken=after)
 
 
 def container(
