@@ -20,6 +20,7 @@ from batchq.ports.history import FeedEntry, FeedFilter, FeedPage, HistoryEntry
 from batchq.server.bootstrap import serving
 from batchq.settings import Auth, Runtime, Settings
 from batchq.system.clock import wall_time
+from tests.api.conftest import CONTAINER
 from tests.support.builders import NOON
 
 PATH = "/v1/batchq/events"
@@ -45,14 +46,7 @@ class Client:
 
 @pytest.fixture
 async def client(tmp_path):
-    definition = {
-        "jobDefinitionName": "true",
-        "type": "container",
-        "containerProperties": {
-            "image": "busybox",
-            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-        },
-    }
+    definition = {"jobDefinitionName": "true", "type": "container", "containerProperties": CONTAINER}
     async with aiohttp.ClientSession() as session, AsyncExitStack() as server:
         settings = Settings(data=tmp_path / "data", port=0, runtime=Runtime.SIMULATED)
         url = (await server.enter_async_context(serving(settings))).urls[0]

@@ -2,16 +2,11 @@
 
 import pytest
 
+from tests.api.conftest import CONTAINER
+
 MIB = 2**20
 JOB = {"jobName": "a-job", "jobQueue": "default", "jobDefinition": "sleeper"}
-DEFINITION = {
-    "jobDefinitionName": "another",
-    "type": "container",
-    "containerProperties": {
-        "image": "busybox",
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-    },
-}
+DEFINITION = {"jobDefinitionName": "another", "type": "container", "containerProperties": CONTAINER}
 
 
 @pytest.mark.parametrize(("operation", "members"), [("SubmitJob", JOB), ("RegisterJobDefinition", DEFINITION)])

@@ -9,7 +9,7 @@ from select import select
 from typing import Any
 
 from batchq.compute.docker.create_request import CONTAINER_MODE, ENVIRONMENT, INSTANCE
-from tests.service.waiting import container, reaches
+from tests.service.waiting import container, create_queue, reaches
 from tests.support.docker_api import docker_api
 from tests.support.service import PATIENCE, Service, serving
 
@@ -54,12 +54,7 @@ def create_queues(batch: Any, *, at_once: int = 4, shared: Path | None = None) -
 
 def environment(batch: Any, name: str, vcpus: int, *, state: str = "ENABLED", **tags: str) -> None:
     """Create a compute environment, and a queue with the same name."""
-    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
-    batch.create_compute_environment(
-        computeEnvironmentName=name, type="MANAGED", state=state, computeResources=resources, tags=tags
-    )
-    order = [{"order": 1, "computeEnvironment": name}]
-    batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+    create_queue(batch, name, vcpus=vcpus, environment={"state": state, "tags": tags})
 
 
 def network_of(service: Service) -> str:

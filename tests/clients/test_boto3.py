@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.kubernetes.service import service_kind
-from tests.service.waiting import reaches, register
+from tests.service.waiting import create_queue, reaches, register
 from tests.support.service import serving
 
 REFUSED = {"describe_service_environments", "list_quota_shares", "list_service_jobs"}
@@ -29,7 +29,7 @@ def pages(client):
         batch.create_consumable_resource(consumableResourceName=f"licence-{number}", totalQuantity=1)
         batch.create_scheduling_policy(name=f"paged-{number}", fairsharePolicy={})
     for number in range(2):
-        environment(batch, f"paged-{number}")
+        create_queue(batch, f"paged-{number}", vcpus=4)
     needs = {"consumableResourceList": [{"consumableResource": "licences", "quantity": 1}]}
     jobs = [
         batch.submit_job(
@@ -42,14 +42,6 @@ def pages(client):
         batch.terminate_job(jobId=job, reason="seen")
         reaches(batch, job, "FAILED")
     return pages
-
-
-def environment(batch, name):
-    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 4, "subnets": ["s"], "instanceRole": "r"}
-    batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
-    batch.create_job_queue(
-        jobQueueName=name, priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": name}]
-    )
 
 
 def queries():

@@ -2,7 +2,7 @@
 
 from batchq.compute.simulated.script import Script, script_variable
 from tests.service.job_queue import ENDLESS, playing
-from tests.service.waiting import reaches, until
+from tests.service.waiting import container, create_queue, reaches, until
 from tests.support.scripts import IMAGE
 
 ARRAY_SIZE = 10_000
@@ -23,10 +23,7 @@ class Submitter:
 
     def add_queue(self, name, *, vcpus, state="ENABLED"):
         """A queue with a compute environment of the same name."""
-        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
-        self.batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
-        order = [{"order": 1, "computeEnvironment": name}]
-        self.batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order, state=state)
+        create_queue(self.batch, name, vcpus=vcpus, state=state)
 
     def submit(self, name, *scripts, queue="train", children=(), environment=(), vcpus=1, attempts=1, **request):
         """The id of a new job. `children` are pairs of an index and its script."""
@@ -43,15 +40,13 @@ class Submitter:
 
     def define(self, name, environment=(), *, vcpus=1, attempts=1):
         """Register a job definition, or its next revision."""
-        container = {
-            "image": IMAGE,
-            "command": ["sh", "-c", "train --epochs 3"],
-            "environment": [{"name": key, "value": value} for key, value in environment],
-            "resourceRequirements": [{"type": "VCPU", "value": str(vcpus)}, {"type": "MEMORY", "value": "4"}],
-        }
+        variables = [{"name": key, "value": value} for key, value in environment]
+        properties = container(
+            "sh", "-c", "train --epochs 3", image=IMAGE, vcpus=vcpus, memory=4, environment=variables
+        )
         retries = {"attempts": attempts}
         self.batch.register_job_definition(
-            jobDefinitionName=name, type="container", containerProperties=container, retryStrategy=retries
+            jobDefinitionName=name, type="container", containerProperties=properties, retryStrategy=retries
         )
         self._defined.add(name)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.demo.jobs import ON_TERM, PLAYS, Play
 from tests.kubernetes.service import service_kind
-from tests.service.waiting import output, wait_for_output
+from tests.service.waiting import create_queue, output, register, wait_for_output
 from tests.support.service import Service, serving
 
 GRACE = 5  # seconds; AWS's 30 would make a long demo
@@ -44,10 +44,7 @@ def not_removed(service: Service) -> int:
 def stage(batch: Any) -> str:
     """Create two environments and two queues, and submit a job that fills the queue `narrow`. Returns its id."""
     for name, vcpus in (("demo", 8), ("narrow", 1)):
-        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
-        batch.create_compute_environment(computeEnvironmentName=name, type="MANAGED", computeResources=resources)
-        order = [{"order": 1, "computeEnvironment": name}]
-        batch.create_job_queue(jobQueueName=name, priority=1, computeEnvironmentOrder=order)
+        create_queue(batch, name, vcpus=vcpus)
     return submit(batch, Play(name="holds-the-narrow-queue", shell=ON_TERM, queue="narrow", **dict.fromkeys(UNCHECKED)))
 
 
@@ -55,12 +52,7 @@ UNCHECKED = ("status", "reason", "exit_codes", "walk")
 
 
 def submit(batch: Any, play: Play) -> str:
-    container = {
-        "image": "batchq-test:latest",
-        "command": ["sh", "-c", play.shell],
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-    }
-    batch.register_job_definition(jobDefinitionName=play.name, type="container", containerProperties=container)
+    register(batch, play.name, "sh", "-c", play.shell)
     job = batch.submit_job(
         jobName=play.name,
         jobQueue=play.queue,

@@ -1,6 +1,5 @@
 """A real server on an engine, with resources for many jobs, and records that their containers write."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -8,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.service.waiting import reaches
+from tests.service.waiting import PATIENCE, container, create_queue, reaches, stored_lines, until
 from tests.support.scripts import IMAGE
 from tests.support.service import Service, serving
 
@@ -28,13 +27,9 @@ class ContainerRecords:
         """containerProperties of a job with records. A stop signal ends it at once, without the record of its end."""
         start, end = (RECORD.format(what=name) for name in ("start", "end"))
         shell = f"trap 'exit 143' TERM; {start}; {work}; code=$?; {end}; exit $code"
-        return {
-            "image": "batchq-test:latest",
-            "command": ["sh", "-c", shell],
-            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "16"}],
-            "volumes": [{"name": "records", "host": {"sourcePath": str(self._directory)}}],
-            "mountPoints": [{"containerPath": "/records", "sourceVolume": "records"}],
-        }
+        volumes = [{"name": "records", "host": {"sourcePath": str(self._directory)}}]
+        mount_points = [{"containerPath": "/records", "sourceVolume": "records"}]
+        return container("sh", "-c", shell, memory=16, volumes=volumes, mountPoints=mount_points)
 
     def create_file(self, name: str) -> None:
         """Create a file of this name, for containers that wait for it."""
@@ -46,19 +41,13 @@ class ContainerRecords:
         return Counter((job_id, int(attempt)) for kind, job_id, attempt in lines if kind == what)
 
 
-PATIENCE = 60.0  # seconds
-WIDE = {"type": "EC2", "minvCpus": 0, "maxvCpus": 64, "subnets": [], "instanceRole": "none"}
-
-
 class JobServer:
     def __init__(self, service: Service, records: ContainerRecords) -> None:
         self.service = service
         self.records = records
         self.batch = service.client()
         self._names = count()
-        self.batch.create_compute_environment(computeEnvironmentName="wide", type="MANAGED", computeResources=WIDE)
-        order = [{"order": 1, "computeEnvironment": "wide"}]
-        self.batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
+        create_queue(self.batch, "wide", vcpus=64)
 
     def submit(
         self, work: str, *, attempts: int = 1, rules: Sequence[dict[str, str]] = (), image: str = IMAGE, **members: Any
@@ -83,13 +72,7 @@ class JobServer:
     def stored_output(self, job_id: str) -> Iterator[str]:
         """The stored lines of a job's last attempt, page by page."""
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
-        stream = {"logGroupName": "/aws/batch/job", "logStreamName": job["container"]["logStreamName"]}
-        logs, after = self.service.client("logs"), ""
-        page = logs.get_log_events(**stream, startFromHead=True)
-        while page["nextForwardToken"] != after:
-            yield from (event["message"] for event in page["events"])
-            after = page["nextForwardToken"]
-            page = logs.get_log_events(**stream, startFromHead=True, nextToken=after)
+        return stored_lines(self.service, job["container"]["logStreamName"])
 
     def stored_log_bytes(self) -> int:
         """The size of the stored output of all jobs."""
@@ -108,10 +91,7 @@ class JobServer:
         return {job["status"] for job in self.batch.describe_jobs(jobs=list(jobs))["jobs"]} == {status}
 
     def until(self, holds: Callable[[], bool], *, patience: float = PATIENCE) -> None:
-        end = time.monotonic() + patience
-        while not holds():
-            assert time.monotonic() < end, self.service.log.read_text()[-3000:]
-            time.sleep(0.05)
+        until(holds, lambda: self.service.log.read_text()[-3000:], patience=patience)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.faults.job_server import ContainerRecords
+from tests.service.waiting import create_queue
 from tests.support.service import Service
 
 ROUNDS = int(os.environ.get("KILL_ROUNDS", "16"))
@@ -99,7 +100,7 @@ class Killing:
 def test_no_job_is_lost_started_twice_or_left_behind(tmp_path):
     records = ContainerRecords(tmp_path / "records")
     service = Service(tmp_path / "data", "--stop-grace", "3").start()
-    create_queue(service.client(), records)
+    create_resources(service.client(), records)
     load = Load(service, seed=20261121)
 
     killing = kill_in_a_loop(service, load, records)
@@ -151,12 +152,8 @@ def until(holds):
         time.sleep(0.05)
 
 
-def create_queue(batch, records):
-    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": 6, "subnets": [], "instanceRole": "none"}
-    batch.create_compute_environment(computeEnvironmentName="k9", type="MANAGED", computeResources=resources)
-    batch.create_job_queue(
-        jobQueueName="k9", priority=1, computeEnvironmentOrder=[{"order": 1, "computeEnvironment": "k9"}]
-    )
+def create_resources(batch, records):
+    create_queue(batch, "k9", vcpus=6)
     for shape, (work, _) in SHAPES.items():
         batch.register_job_definition(
             jobDefinitionName=shape, type="container", containerProperties=records.container(work)

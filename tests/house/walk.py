@@ -25,6 +25,7 @@ from batchq.settings import Runtime, Settings
 from batchq.store.database import NAME
 from tests.bench.wire import END_OF_HEAD, request
 from tests.house.rooms import PACKAGES, ROOT
+from tests.service.waiting import container
 from tests.support.answers import parsed
 
 JOBS, WARM = 12, 4  # jobs in all, and those of them that are not counted
@@ -32,11 +33,6 @@ PATIENCE = 10.0  # seconds until a job runs
 INTERVAL = 0.01  # seconds between two reads of the database
 BESIDE = ROOT / "batchq/engine/loop_watchdog.py"  # returns four times a second, whatever jobs do
 FOLDERS = tuple(f"{ROOT / package}/" for package in PACKAGES)
-CONTAINER = {
-    "image": "busybox",
-    "command": ["sleep", "60"],
-    "resourceRequirements": [{"type": "VCPU", "value": "0.01"}, {"type": "MEMORY", "value": "4"}],
-}
 
 
 class Walk:
@@ -72,7 +68,10 @@ async def walks(folder: Path) -> list[Counter[tuple[str, str]]]:
     with walk.counting():
         async with serving(settings) as server:
             url = URL(server.urls[0])
-            await ask(url, "registerjobdefinition", jobDefinitionName="walk", type="container", **container())
+            name, value = script_variable(Script(seconds=None, on_term=0))
+            small = container("sleep", "60", vcpus=0.01, memory=4, environment=[{"name": name, "value": value}])
+            definition = {"jobDefinitionName": "walk", "type": "container", "containerProperties": small}
+            await ask(url, "registerjobdefinition", **definition)
             with closing(sqlite3.connect(f"file:{folder / 'data' / NAME}?mode=ro", uri=True)) as database:
                 for number in range(JOBS):
                     walk.returns, walk.is_open = Counter(), True
@@ -82,11 +81,6 @@ async def walks(folder: Path) -> list[Counter[tuple[str, str]]]:
                     if number >= WARM:
                         found.append(walk.returns)
     return found
-
-
-def container() -> dict[str, Any]:
-    name, value = script_variable(Script(seconds=None, on_term=0))
-    return {"containerProperties": CONTAINER | {"environment": [{"name": name, "value": value}]}}
 
 
 async def runs(database: sqlite3.Connection, job_id: str) -> None:

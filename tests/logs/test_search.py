@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from batchq.domain.enums import Status
-from batchq.errors import Invalid, NotFound
+from batchq.errors import Invalid
 from batchq.logs.pages import Span
 from batchq.logs.search import SLICE_BYTES, SearchBudget, parse_pattern
 from batchq.logs.service import MAX_STREAMS_PER_SEARCH, LogQuery, LogSearchPosition
@@ -57,39 +57,6 @@ async def test_events_of_all_streams_are_sorted_by_time_for_any_page_size(logs, 
     assert stamps == sorted(stamps)
     assert sorted(everything(pages)) == sorted(BY_TIME)
     assert list(map(len, pages[:-1])) == [limit] * (11 // limit)
-
-
-async def test_only_named_streams_are_searched(logs, three):
-    query = LogQuery(names=(three[2].name, three[0].name, three[0].name), span=Span())
-
-    assert set(everything(await search(logs, query, limit=3))) == {pair for pair in BY_TIME if pair[0] in "xz"}
-
-
-async def test_an_unknown_named_stream_is_not_found(logs, three):
-    with pytest.raises(NotFound, match=r"^The specified log stream does not exist\.$"):
-        await search(logs, LogQuery(names=(three[0].name, "unknown"), span=Span()))
-
-
-async def test_only_streams_with_the_prefix_are_searched(logs, three):
-    assert everything(await search(logs, LogQuery(prefix="y/", span=Span()))) == ["y0", "y1", "y2", "y3"]
-
-
-async def test_without_events_the_result_is_empty(logs):
-    assert await search(logs) == [[]]
-
-
-@pytest.mark.parametrize("limit", [1, 100])
-async def test_a_span_includes_its_start_and_excludes_its_end(logs, three, limit):
-    pages = await search(logs, LogQuery(span=Span(start=12, end=14)), limit=limit)
-
-    assert sorted(everything(pages)) == ["x2", "x3", "y1", "y2", "z0", "z1"]
-
-
-@pytest.mark.parametrize("limit", [1, 100])
-async def test_only_matching_events_are_returned(logs, three, limit):
-    pages = await search(logs, LogQuery(span=Span(), pattern="?0 ?3 -y"), limit=limit)
-
-    assert sorted(everything(pages)) == ["x0", "x3", "z0", "z3"]
 
 
 async def test_a_page_has_at_most_one_mebibyte(logs, running, engine):

@@ -1,7 +1,6 @@
 """Jobs and definitions of users, which other users try to read and to change."""
 
 import json
-import time
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import count
@@ -11,8 +10,8 @@ from uuid import uuid4
 from batchq.compute.simulated.script import Script, script_variable
 from batchq.domain.group_terms import GROUP_TAG
 from tests.roles.people import MODELARTS, PEOPLE, Request, sagemaker
+from tests.service.waiting import container, until
 
-LIMIT = 60.0  # seconds
 ARN = "arn:aws:batch:us-east-1:123456789012:"
 LICENCES = "licences"
 ENDPOINT_HOST = "127.0.0.1:9"  # where no program listens
@@ -168,12 +167,8 @@ class Resources:
         request = training_job(name) | {"Tags": [], "Environment": {variable: value}}
         answer = self._server.send(owner, sagemaker("CreateTrainingJob", **request))
         assert answer.status == HTTPStatus.OK, answer
-        end = time.monotonic() + LIMIT
-        while (
-            b'"Completed"' not in self._server.send(owner, sagemaker("DescribeTrainingJob", TrainingJobName=name)).body
-        ):
-            assert time.monotonic() < end, name
-            time.sleep(0.05)
+        describe = sagemaker("DescribeTrainingJob", TrainingJobName=name)
+        until(lambda: b'"Completed"' in self._server.send(owner, describe).body)
         return Owned(job=name, definition="")
 
     def modelarts(self, owner):
@@ -184,13 +179,13 @@ class Resources:
         return Owned(job=answer.content["metadata"]["id"], definition="")
 
     def until(self, job, status):
-        end = time.monotonic() + LIMIT
-        while True:
-            found = self._server.do("amy", "DescribeJobs", jobs=[job])["jobs"]
-            if found and found[0]["status"] == status:
-                return found[0]
-            assert time.monotonic() < end, found
-            time.sleep(0.05)
+        """The description of the job, or of the child of an array, once it has the status."""
+
+        def described():
+            return self._server.do("amy", "DescribeJobs", jobs=[job])["jobs"]
+
+        until(lambda: [found["status"] for found in described()] == [status], described)
+        return described()[0]
 
 
 def modelarts_job(name):
@@ -221,8 +216,4 @@ def _definition(script):
 
 def _container(script):
     name, value = script_variable(script)
-    return {
-        "image": "batchq-test:latest",
-        "environment": [{"name": name, "value": value}],
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-    }
+    return container(environment=[{"name": name, "value": value}])

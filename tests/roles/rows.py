@@ -10,16 +10,12 @@ from urllib.parse import quote
 
 from tests.roles.people import MODELARTS, Request, batch, logs, sagemaker
 from tests.roles.resources import ARN, LICENCES, REASON, Owned, modelarts_job, training_job
+from tests.service.waiting import container
 
 USER, COORDINATOR, OPERATOR, ADMIN = "ada", "cora", "oda", "amy"
 WHOSE = {"own": None, "same account": "bob", "account below": "cy", "account above": "rory", "other account": "eve"}
 
 Cells = Mapping[str, str]
-
-PLAIN = {
-    "image": "batchq-test:latest",
-    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-}
 
 REACH: Cells = {USER: "DHHHH", COORDINATOR: "DDDHH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
 USE: Cells = {USER: "DDHDH", COORDINATOR: "DDDDH", OPERATOR: "DDDDD", ADMIN: "DDDDD"}
@@ -238,7 +234,10 @@ ROWS: Mapping[tuple[str, str], Row] = {
     ("RegisterJobDefinition", ""): Row(
         cells=NAME,
         request=lambda owned: batch(
-            "RegisterJobDefinition", jobDefinitionName=owned.definition, type="container", containerProperties=PLAIN
+            "RegisterJobDefinition",
+            jobDefinitionName=owned.definition,
+            type="container",
+            containerProperties=container("true"),
         ),
         revealed=lambda owned: f'"jobDefinitionName":"{owned.definition}"',
     ),

@@ -10,6 +10,7 @@ from batchq.api.logs import routes as logs
 from tests.roles.people import Request, batch
 from tests.roles.resources import absent
 from tests.roles.rows import ROWS, WHOSE
+from tests.service.waiting import container
 
 REQUEST = re.compile(rb'RequestId: [0-9a-f-]{36}|"request_id":"[0-9a-f-]{36}","timestamp":"[^"]*"')
 
@@ -54,13 +55,8 @@ def cell(server, resources, who, row):
 @pytest.fixture(scope="module")
 def public_definition(server, resources):
     """A definition that all users may use: its account is the parent of all others."""
-    container = {
-        "image": "x",
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "9"}],
-    }
-    server.do(
-        "rory", "RegisterJobDefinition", jobDefinitionName="everybodys", type="container", containerProperties=container
-    )
+    members = {"type": "container", "containerProperties": container("true")}
+    server.do("rory", "RegisterJobDefinition", jobDefinitionName="everybodys", **members)
 
 
 @pytest.mark.fault("SE08")

@@ -1,7 +1,6 @@
 """Queues with an environment of their own on a shared server, their jobs, and commands."""
 
 import shlex
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from itertools import count
@@ -9,7 +8,7 @@ from types import SimpleNamespace
 
 from batchq.cli.main import main
 from batchq.compute.simulated.script import Script, script_variable
-from tests.service.waiting import PATIENCE
+from tests.service.waiting import container, create_queue, reaches
 from tests.support.scripts import IMAGE, command
 
 ENDLESS = Script(seconds=None, on_term=143)
@@ -46,12 +45,7 @@ class JobQueue:
         self.name = name or f"queue-{next(NUMBERS)}"
         self.service = service
         self.batch = service.client(key=key)
-        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": room, "subnets": [], "instanceRole": "none"}
-        self.batch.create_compute_environment(
-            computeEnvironmentName=self.name, type="MANAGED", computeResources=resources
-        )
-        order = [{"order": 1, "computeEnvironment": self.name}]
-        self.batch.create_job_queue(jobQueueName=self.name, priority=1, computeEnvironmentOrder=order)
+        create_queue(self.batch, self.name, vcpus=room)
 
     def submit(self, name="sim", *, script=ENDLESS, array=None, nodes=None, key=None):
         """The id of a job."""
@@ -74,7 +68,7 @@ class JobQueue:
 
     def reach(self, job_id, *statuses):
         """The description of the job once it has one of these statuses."""
-        return self._wait(job_id, lambda job: job["status"] in statuses)
+        return reaches(self.batch, job_id, *statuses)
 
     def describe(self, job_id):
         (job,) = self.batch.describe_jobs(jobs=[job_id])["jobs"]
@@ -82,14 +76,6 @@ class JobQueue:
 
     def status(self, job_id):
         return self.describe(job_id)["status"]
-
-    def _wait(self, job_id, there):
-        """Children of an array are created after their parent."""
-        end = time.monotonic() + PATIENCE
-        while not ((jobs := self.batch.describe_jobs(jobs=[job_id])["jobs"]) and there(jobs[0])):
-            assert time.monotonic() < end, f"timeout: {jobs}"
-            time.sleep(0.05)
-        return jobs[0]
 
 
 def submit_script(service, script, name="script"):
@@ -102,9 +88,4 @@ def submit_script(service, script, name="script"):
 def playing(script):
     """containerProperties of a simulated job."""
     name, value = script_variable(script)
-    return {
-        "image": IMAGE,
-        "command": command(script),
-        "environment": [{"name": name, "value": value}],
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}],
-    }
+    return container(*command(script), image=IMAGE, memory=4, environment=[{"name": name, "value": value}])

@@ -5,7 +5,7 @@ from getpass import getuser
 
 import pytest
 
-from tests.service.waiting import reaches
+from tests.service.waiting import container, reaches
 
 LASTING = 'BATCHQ_SIMULATED={"seconds": null}'
 NOWHERE = "http://127.0.0.1:1"
@@ -147,8 +147,7 @@ def test_the_version_is_printed(batchq_lines, flag):
 def gang(simulated):
     batch = simulated.client()
     name, _, value = LASTING.partition("=")
-    resources = [{"type": "VCPU", "value": "0.1"}, {"type": "MEMORY", "value": "8"}]
-    part = {"image": "busybox", "resourceRequirements": resources, "environment": [{"name": name, "value": value}]}
+    part = container(vcpus=0.1, environment=[{"name": name, "value": value}])
     nodes = {"numNodes": 2, "mainNode": 1, "nodeRangeProperties": [{"targetNodes": "0:", "container": part}]}
     batch.register_job_definition(jobDefinitionName="gang", type="multinode", nodeProperties=nodes)
     job = batch.submit_job(jobName="gang", jobQueue="default", jobDefinition="gang")["jobId"]
@@ -172,11 +171,7 @@ def test_a_step_that_means_the_whole_job_says_so(batchq_lines, gang):
 
 def test_a_container_of_a_task_is_stopped_by_its_name_or_index(simulated, batchq_lines):
     batch = simulated.client()
-    part = {
-        "image": "busybox",
-        "environment": [{"name": "BATCHQ_SIMULATED", "value": '{"seconds": null}'}],
-        "resourceRequirements": [{"type": "VCPU", "value": "0.25"}, {"type": "MEMORY", "value": "8"}],
-    }
+    part = container(vcpus=0.25, environment=[{"name": "BATCHQ_SIMULATED", "value": '{"seconds": null}'}])
     helpers = [part | {"name": name, "essential": False} for name in ("helper", "other")]
     task = {"taskProperties": [{"containers": [part | {"name": "app"}, *helpers]}]}
     batch.register_job_definition(jobDefinitionName="task", type="container", ecsProperties=task)

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from batchq.cli.http_client import call
 from batchq.compute.docker.operation_pools import LIMITS
 from batchq.compute.simulated.script import Script, script_variable
-from tests.service.waiting import PATIENCE
+from tests.service.waiting import PATIENCE, container
 from tests.support.service import Service, serving
 from tests.support.timing import Pauses
 
@@ -84,14 +84,9 @@ class Many:
     def _make_definition(self, number):
         self._request("updatecomputeenvironment", computeEnvironment="local", computeResources={"maxvCpus": number})
         name, value = script_variable(IGNORES_SIGTERM)
-        container = {
-            "image": "batchq-test:latest",
-            "command": IN_SHELL,
-            "environment": [{"name": name, "value": value}],
-            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "6"}],
-        }
+        properties = container(*IN_SHELL, memory=6, environment=[{"name": name, "value": value}])
         self._request(
-            "registerjobdefinition", jobDefinitionName="hanging", type="container", containerProperties=container
+            "registerjobdefinition", jobDefinitionName="hanging", type="container", containerProperties=properties
         )
 
     def _submit(self, number):

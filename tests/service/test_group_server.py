@@ -9,9 +9,8 @@ from botocore.exceptions import ClientError
 from batchq.accounts.files import machine_user
 from batchq.cli.main import main
 from tests.service.job_queue import ENDLESS, playing
+from tests.service.waiting import register
 from tests.support.service import serving_forked
-
-CONTAINER = {"image": "x", "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}]}
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_a_coordinator_adds_users_who_have_their_own_jobs(tmp_path, batchq):
         forbidden = batchq("user", "list", *there, key=ada)
 
         made = service.client(key=ada)
-        made.register_job_definition(jobDefinitionName="a", type="container", containerProperties=CONTAINER)
+        register(made, "a", "true")
         job = made.submit_job(jobName="a", jobQueue="default", jobDefinition="a")["jobId"]
         seen = {
             name: service.client(key=key).describe_jobs(jobs=[job])["jobs"]

@@ -18,6 +18,7 @@ from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
 from batchq.cli.main import main
+from tests.service.waiting import container
 from tests.support.service import BATCHQ, ForkedService
 
 
@@ -64,10 +65,7 @@ def test_boto3_is_admitted_with_a_key(served, keys):
     made = batch.register_job_definition(
         jobDefinitionName="signed",
         type="container",
-        containerProperties={
-            "image": "x",
-            "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "4"}],
-        },
+        containerProperties=container("true"),
         tags={"a name": "with spaces, ünd öther things +/="},
     )
 

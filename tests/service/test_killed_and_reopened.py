@@ -5,7 +5,7 @@ import pytest
 from batchq.compute.simulated.script import Script
 from batchq.store.backup import check_file
 from tests.service.job_queue import playing, run
-from tests.service.waiting import reaches
+from tests.service.waiting import container, reaches
 from tests.support.service import serving_forked
 
 LOGS = "/aws/batch/job"
@@ -66,10 +66,9 @@ def make_catalog(service):
         register(batch, name, script)
     register(batch, "prints", PRINTS)
     batch.deregister_job_definition(jobDefinition="prints:2")
-    large = playing(PRINTS) | {
-        "resourceRequirements": [{"type": "VCPU", "value": "64"}, {"type": "MEMORY", "value": "4"}]
-    }
-    batch.register_job_definition(jobDefinitionName="too-large", type="container", containerProperties=large)
+    batch.register_job_definition(
+        jobDefinitionName="too-large", type="container", containerProperties=container("true", vcpus=64)
+    )
     nodes = [{"targetNodes": "0:", "container": playing(PRINTS)}]
     batch.register_job_definition(
         jobDefinitionName="nodes",

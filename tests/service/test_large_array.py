@@ -8,7 +8,7 @@ import pytest
 
 from batchq.domain.enums import Status
 from batchq.domain.ids import QueueName
-from tests.service.waiting import PATIENCE, container
+from tests.service.waiting import create_queue, register, until
 from tests.store.many import filled
 from tests.support.builders import job
 from tests.support.service import serving
@@ -28,15 +28,8 @@ def service(tmp_path_factory):
     filled(data, QUEUED, job(number=0, status=Status.RUNNABLE, queue=QueueName("waiting")))
     with serving(data, "--runtime", "simulated") as service:
         batch = service.client()
-        made = {"type": "EC2", "minvCpus": 0, "maxvCpus": 4, "subnets": ["s"], "instanceRole": "r"}
-        batch.create_compute_environment(
-            computeEnvironmentName="off", type="MANAGED", state="DISABLED", computeResources=made
-        )
-        order = [{"order": 1, "computeEnvironment": "off"}]
-        batch.create_job_queue(jobQueueName="waiting", priority=1, computeEnvironmentOrder=order)
-        batch.register_job_definition(
-            jobDefinitionName="hello", type="container", containerProperties=container("true")
-        )
+        create_queue(batch, "waiting", vcpus=4, environment={"state": "DISABLED"})
+        register(batch, "hello", "true")
         yield service
 
 
@@ -55,13 +48,6 @@ def spawned(service, job_id):
     return sum(described["arrayProperties"]["statusSummary"].values())
 
 
-def until_spawned(service, job_id, count):
-    end = time.monotonic() + PATIENCE
-    while spawned(service, job_id) < count:
-        assert time.monotonic() < end, spawned(service, job_id)
-        time.sleep(0.1)
-
-
 def most_memory(service):
     """KiB that the server ever had in memory."""
     text = Path(f"/proc/{service.process.pid}/status").read_text()
@@ -70,7 +56,7 @@ def most_memory(service):
 
 def test_a_large_array_beside_a_long_queue_uses_little_memory_and_delays_no_request(service):
     job_id, took = submitted(service, arrayProperties={"size": CHILDREN})
-    until_spawned(service, job_id, CHILDREN)
+    until(lambda: spawned(service, job_id) == CHILDREN, lambda: spawned(service, job_id))
 
     _, beside = submitted(service)
 

@@ -1,7 +1,6 @@
 """The SageMaker dialect of a real server, called by boto3 with botocore's model and waiters."""
 
 import json
-import time
 import urllib.error
 import urllib.request
 from itertools import count
@@ -10,6 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from batchq.compute.simulated.script import Script, script_variable
+from tests.service import waiting
 from tests.support.service import serving_forked
 
 _numbers = count(1)
@@ -64,12 +64,11 @@ def ended(sagemaker):
 
 
 def until(sagemaker, name, status):
-    for _ in range(300):
-        found = sagemaker.describe_training_job(TrainingJobName=name)
-        if found["SecondaryStatus"] == status:
-            return found
-        time.sleep(0.05)
-    pytest.fail(f"{name} is {found['SecondaryStatus']}, not {status}")
+    def described():
+        return sagemaker.describe_training_job(TrainingJobName=name)
+
+    waiting.until(lambda: described()["SecondaryStatus"] == status, described)
+    return described()
 
 
 def error(call, **fields):

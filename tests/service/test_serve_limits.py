@@ -3,14 +3,13 @@
 import json
 import resource
 import socket
-import time
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from tests.service.waiting import PATIENCE, is_closed, reaches, register
+from tests.service.waiting import PATIENCE, is_closed, reaches, register, until
 from tests.support.service import serving
 
 FEW_FILES = ("prlimit", "--nofile=64")
@@ -48,13 +47,6 @@ def memory_of(process):
     """Bytes of address space."""
     described = Path(f"/proc/{process.pid}/statm").read_text()
     return int(described.split()[0]) * resource.getpagesize()
-
-
-def waits_until(holds):
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.mark.fault("LC09")
@@ -102,7 +94,7 @@ def test_without_further_threads_jobs_wait(tmp_path):
         resource.prlimit(service.process.pid, resource.RLIMIT_AS, (tight, most))
 
         job = batch.submit_job(jobName="runs", jobQueue="default", jobDefinition="runs")["jobId"]
-        waits_until(lambda: "can't start new thread" in service.log.read_text())
+        until(lambda: "can't start new thread" in service.log.read_text())
         meanwhile = health(service)["status"]
         resource.prlimit(service.process.pid, resource.RLIMIT_AS, (most, most))
         done = reaches(batch, job, "SUCCEEDED", "FAILED")

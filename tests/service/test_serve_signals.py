@@ -9,7 +9,15 @@ from contextlib import closing
 import pytest
 
 from batchq.cli.serve import FORCED_EXIT
-from tests.service.waiting import PATIENCE, UNTIL_SIGNALLED, end_by_signal, reaches, register, wait_for_output
+from tests.service.waiting import (
+    PATIENCE,
+    UNTIL_SIGNALLED,
+    create_queue,
+    end_by_signal,
+    reaches,
+    register,
+    wait_for_output,
+)
 from tests.support.service import serving
 
 JOBS, REQUESTS = 5, 10
@@ -77,12 +85,7 @@ def test_sigterm_answers_requests_in_progress_and_jobs_continue(tmp_path):
         batch = service.client()
         register(batch, "long", *UNTIL_SIGNALLED)
         register(batch, "late", "true")
-        resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": JOBS, "subnets": [], "instanceRole": "none"}
-        batch.create_compute_environment(
-            computeEnvironmentName="wide", type="MANAGED", computeResources=resources, state="ENABLED"
-        )
-        order = [{"order": 1, "computeEnvironment": "wide"}]
-        batch.create_job_queue(jobQueueName="wide", priority=1, computeEnvironmentOrder=order)
+        create_queue(batch, "wide", vcpus=JOBS)
         longs = [batch.submit_job(jobName="j", jobQueue="wide", jobDefinition="long")["jobId"] for _ in range(JOBS)]
         for job in longs:
             wait_for_output(service, job, "ready")

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from batchq.services.client_requests import ARRAY_INDEX, RERUN_OF
-from tests.service.waiting import reaches
+from tests.service.waiting import container, reaches
 
 FAILS = 'BATCHQ_SIMULATED={"seconds": 0.01, "exit_code": 3}'
 QUICK = 'BATCHQ_SIMULATED={"seconds": 0.01}'
@@ -343,10 +343,7 @@ def test_ids_come_from_stdin_and_a_dry_run_submits_nothing(shared, batchq_lines,
 
 def test_tasks_and_multi_node_jobs_keep_their_overrides(shared, batchq_lines, described, own_name):
     batch = shared.client()
-    part = {
-        "image": "busybox",
-        "resourceRequirements": [{"type": "VCPU", "value": "0.5"}, {"type": "MEMORY", "value": "64"}],
-    }
+    part = container(vcpus=0.5)
     task = {"taskProperties": [{"containers": [part | {"name": "a"}, part | {"name": "b", "essential": False}]}]}
     batch.register_job_definition(jobDefinitionName=f"{own_name}-task", type="container", ecsProperties=task)
     nodes = {"numNodes": 2, "mainNode": 0, "nodeRangeProperties": [{"targetNodes": "0:", "container": part}]}

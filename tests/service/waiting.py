@@ -1,9 +1,10 @@
-"""Waits for events of a real server, with a time limit, and small job definitions."""
+"""Waits for events of a real server, with a time limit; queues and small job definitions."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from socket import socket
+from types import MappingProxyType
 from typing import Any
 
 from tests.support.docker_api import docker_api
@@ -12,32 +13,34 @@ from tests.support.service import PATIENCE
 UNTIL_SIGNALLED = ("sh", "-c", "trap 'exit 0' USR1; echo ready; while :; do sleep 0.1; done")
 
 
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
+def until(holds: Callable[[], object], report: Callable[[], object] = str, *, patience: float = PATIENCE) -> None:
+    """Wait until the condition holds. The failure after `patience` seconds shows what `report` returns."""
+    end = time.monotonic() + patience
     while not holds():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, report()
         time.sleep(0.05)
 
 
 def reaches(batch: Any, job_id: str, *statuses: str) -> dict[str, Any]:
-    """Wait until the job has one of these statuses. Returns its description."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        (job,) = batch.describe_jobs(jobs=[job_id])["jobs"]
-        if job["status"] in statuses:
-            return job
-        time.sleep(0.05)
-    raise AssertionError(f"{job_id} is {job['status']}, not {statuses}: {job}")
+    """Wait until the job has one of these statuses. Returns its description. The job may be a child not created yet."""
+    jobs: list[dict[str, Any]] = []
+
+    def is_there() -> bool:
+        jobs[:] = batch.describe_jobs(jobs=[job_id])["jobs"]
+        return bool(jobs) and jobs[0]["status"] in statuses
+
+    until(is_there, lambda: f"{job_id} is not {statuses}: {jobs}")
+    return jobs[0]
 
 
 def wait_for_output(service: Any, job_id: str, message: str) -> None:
     """Wait until the log of a job has the line `message`."""
     job = reaches(service.client(), job_id, "RUNNING", "SUCCEEDED", "FAILED")
     stream = job["container"]["logStreamName"]
-    end = time.monotonic() + PATIENCE
-    while message not in (lines := output(service, stream)):
-        assert time.monotonic() < end, f"{job_id} has no line {message!r}, but {lines}"
-        time.sleep(0.05)
+    until(
+        lambda: message in output(service, stream),
+        lambda: f"{job_id} has no line {message!r}, but {output(service, stream)}",
+    )
 
 
 def end_by_signal(containers: Iterable[str]) -> None:
@@ -59,18 +62,40 @@ def is_closed(connection: socket) -> bool:
 
 
 def output(service: Any, stream: str) -> list[str]:
-    logs = service.client("logs")
-    page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True)
-    return [event["message"] for event in page["events"]]
+    return list(stored_lines(service, stream))
 
 
-def container(*command: str, image: str = "batchq-test:latest") -> dict[str, Any]:
-    """containerProperties of a small job."""
-    return {
-        "image": image,
-        "command": list(command),
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "32"}],
-    }
+def stored_lines(service: Any, stream: str) -> Iterator[str]:
+    """The messages of a log stream, page by page."""
+    logs, members = service.client("logs"), {"logGroupName": "/aws/batch/job", "logStreamName": stream}
+    page, after = logs.get_log_events(**members, startFromHead=True), None
+    while page["nextForwardToken"] != after:
+        yield from (event["message"] for event in page["events"])
+        after = page["nextForwardToken"]
+        page = logs.get_log_events(**members, startFromHead=True, nextToken=after)
+
+
+def container(
+    *command: str, image: str = "batchq-test:latest", vcpus: float = 1, memory: int = 32, **members: Any
+) -> dict[str, Any]:
+    """containerProperties of a small job; `memory` in MiB."""
+    requirements = [{"type": "VCPU", "value": str(vcpus)}, {"type": "MEMORY", "value": str(memory)}]
+    return {"image": image, "command": list(command), "resourceRequirements": requirements} | members
+
+
+def create_queue(
+    batch: Any, name: str, *, vcpus: int, environment: Mapping[str, Any] = MappingProxyType({}), **members: Any
+) -> None:
+    """Create a compute environment of this size and a queue of the same name.
+
+    `environment`: further members of CreateComputeEnvironment. `members`: of CreateJobQueue.
+    """
+    resources = {"type": "EC2", "minvCpus": 0, "maxvCpus": vcpus, "subnets": [], "instanceRole": "none"}
+    batch.create_compute_environment(
+        computeEnvironmentName=name, type="MANAGED", computeResources=resources, **environment
+    )
+    order = [{"order": 1, "computeEnvironment": name}]
+    batch.create_job_queue(**{"jobQueueName": name, "priority": 1, "computeEnvironmentOrder": order} | members)
 
 
 def register(batch: Any, name: str, *command: str) -> None:

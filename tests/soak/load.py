@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from batchq.domain.status_reasons import HOST_TERMINATED
 from tests.faults.job_server import JobServer
+from tests.service.waiting import container
 
 OVER = {"SUCCEEDED", "FAILED"}
 TRAPPED = "trap 'exit 143' TERM; sleep 3600 & wait $!"
@@ -80,11 +81,7 @@ class Load:
             self._batch.register_job_definition(
                 jobDefinitionName=kind.name,
                 type="container",
-                containerProperties={
-                    "image": "batchq-test:latest",
-                    "command": ["sh", "-c", kind.shell],
-                    "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "16"}],
-                },
+                containerProperties=container("sh", "-c", kind.shell, memory=16),
                 retryStrategy={"attempts": kind.attempts},
             )
 

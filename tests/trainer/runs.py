@@ -4,10 +4,10 @@ import json
 import re
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
+from tests.service.waiting import stored_lines, until
 from tests.support.service import Service
 from tests.trainer.image import TRAINER
 
@@ -57,10 +57,7 @@ class Runs:
         return self.show(job_id)
 
     def until(self, holds):
-        end = time.monotonic() + TIMEOUT
-        while not holds():
-            assert time.monotonic() < end, self.service.log.read_text()[-2000:]
-            time.sleep(0.1)
+        until(holds, lambda: self.service.log.read_text()[-2000:], patience=TIMEOUT)
 
     def stop_orders(self, job_id):
         """All orders to cancel or stop the job."""
@@ -73,11 +70,10 @@ class Runs:
 
     def output(self, job_id):
         """All lines of all attempts, in order."""
-        logs = self.service.client("logs")
         (job,) = self.service.client().describe_jobs(jobs=[job_id])["jobs"]
         present = job["container"].get("logStreamName")
         streams = dict.fromkeys([*(attempt["container"].get("logStreamName") for attempt in job["attempts"]), present])
-        return [line for stream in streams if stream for line in _lines(logs, stream)]
+        return [line for stream in streams if stream for line in stored_lines(self.service, stream)]
 
     def losses(self, job_id):
         """The step and the loss of each line."""
@@ -93,14 +89,3 @@ def uninterrupted(folder, steps):
     environment = {"BATCHQ_CHECKPOINT_DIR": str(folder), "STEPS": str(steps), "SECONDS_PER_STEP": "0"}
     done = subprocess.run([sys.executable, TRAINER], env=environment, capture_output=True, text=True, check=True)
     return losses_in(done.stdout.splitlines())
-
-
-def _lines(logs, stream):
-    found, token = [], None
-    while True:
-        more = {} if token is None else {"nextToken": token}
-        page = logs.get_log_events(logGroupName="/aws/batch/job", logStreamName=stream, startFromHead=True, **more)
-        found += [event["message"] for event in page["events"]]
-        if page["nextForwardToken"] == token:
-            return found
-        token = page["nextForwardToken"]

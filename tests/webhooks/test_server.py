@@ -10,16 +10,10 @@ import pytest
 from batchq.server.bootstrap import serving
 from batchq.services.webhooks import MAX_PER_USER
 from batchq.settings import Runtime, Settings
+from tests.service.waiting import container
 from tests.webhooks.receiver import receiving, verified
 
-DEFINITION = {
-    "jobDefinitionName": "true",
-    "type": "container",
-    "containerProperties": {
-        "image": "busybox",
-        "resourceRequirements": [{"type": "VCPU", "value": "1"}, {"type": "MEMORY", "value": "64"}],
-    },
-}
+DEFINITION = {"jobDefinitionName": "true", "type": "container", "containerProperties": container("true")}
 
 
 class Server:

@@ -57,18 +57,20 @@ async def test_an_id_is_the_same_however_the_event_is_found(boto, two):
 
 
 async def test_streams_are_selected_by_name_or_prefix(boto, two):
-    by_name = await everything(boto, logStreamNames=[two[0].name])
+    by_name = await everything(boto, logStreamNames=[two[0].name] * 2)
     by_prefix = await everything(boto, logStreamNamePrefix="y/")
 
     assert [[event["message"] for event in found] for found in (by_name, by_prefix)] == [[*"abcd"], [*"efgh"]]
 
 
-async def test_events_are_selected_by_time_and_pattern(boto, two):
-    page = await boto.filter_log_events(
-        logGroupIdentifier=FULL_NAME, startTime=STARTED + 1, endTime=STARTED + 3, filterPattern="?b ?c ?d ?g"
-    )
+@pytest.mark.parametrize("limit", [1, 100])
+async def test_events_are_selected_by_time_and_pattern(boto, two, limit):
+    query = {"logGroupIdentifier": FULL_NAME, "startTime": STARTED + 1, "endTime": STARTED + 3}
+    pages = await boto.pages("filter_log_events", **query, PaginationConfig={"PageSize": limit})
+    matching = await boto.filter_log_events(**query, filterPattern="?b ?c ?d ?g")
 
-    assert sorted(messages(page)) == ["b", "c", "g"]
+    assert sorted(message for page in pages for message in messages(page)) == [*"bcfg"]
+    assert sorted(messages(matching)) == ["b", "c", "g"]
 
 
 REFUSED = [
