@@ -7,12 +7,14 @@ from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import aiohttp
 import pytest
 from yarl import URL
 
 from batchq.compute.simulated.script import script_variable
+from batchq.engine import history_feed, mailbox
 from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 from tests.service.job_queue import ENDLESS
@@ -121,6 +123,15 @@ class Browser:
         await self.wait_for(job_id, until)
         return job_id
 
+    async def run_measured(self, name="a-job", *, script, **members):
+        """Run a job that `script` does not end until its use was measured, and terminate it; returns its id."""
+        job_id = await self.run(name, script=script, **members)
+        while 'data-label="Used">not measured<' in (await self.open(f"/ui/jobs/{job_id}")).body:
+            pass
+        await self.call("terminatejob", {"jobId": job_id, "reason": "measured"})
+        await self.wait_for(job_id, "FAILED")
+        return job_id
+
     async def submit_waiting(self, name="waits", **members):
         """Submit a job that waits for another one, which runs; returns its id."""
         return await self.submit(name, dependsOn=[{"jobId": await self.run("first")}], **members)
@@ -161,10 +172,14 @@ class Browser:
 
 @asynccontextmanager
 async def console_of(data, **settings):
-    """A server on `data`, and a browser that is at its pages."""
+    """A server on `data`, and a browser that is at its pages.
+
+    The server does not collect changes before it saves and publishes them: a single browser would wait each time.
+    """
     given = Settings(data=data, port=0, runtime=Runtime.SIMULATED, **settings)
-    async with serving(given) as ready, aiohttp.ClientSession() as session:
-        yield Browser(session, ready.urls[0])
+    with patch.object(mailbox, "LOW_PRIORITY_DELAY", 0), patch.object(history_feed, "PAUSE", 0):
+        async with serving(given) as ready, aiohttp.ClientSession() as session:
+            yield Browser(session, ready.urls[0])
 
 
 @pytest.fixture

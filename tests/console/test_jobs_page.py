@@ -152,7 +152,7 @@ async def test_the_fields_of_the_form_may_be_empty(browser):
 
 
 async def test_a_list_by_end_has_finished_jobs_only(browser):
-    ended = await browser.run("train-1", script=None, until="SUCCEEDED")
+    ended = await browser.run("train-1", script=Script(seconds=0), until="SUCCEEDED")
     await browser.submit("train-2", script=ENDLESS)
     assert rows(await browser.open("/ui/jobs?by=ended")) == [ended]
     assert rows(await browser.open("/ui/jobs?by=ended&to=1h")) == []
@@ -197,7 +197,7 @@ async def test_a_page_behind_the_last_job_says_so(browser):
 
 async def test_jobs_are_counted_by_name_and_status(browser):
     for _ in range(2):
-        await browser.wait_for(await browser.submit("train"), "SUCCEEDED")
+        await browser.wait_for(await browser.submit("train", script=Script(seconds=0)), "SUCCEEDED")
     await browser.wait_for(await browser.submit("train", script=ENDLESS), "RUNNING")
     await browser.submit("blast", script=ENDLESS)
     page = await browser.open("/ui/jobs?grouped=name")

@@ -56,7 +56,7 @@ async def test_a_large_array_is_stopped_only_if_the_number_of_its_children_is_ty
 
 
 async def test_the_page_of_a_finished_job_offers_no_order(browser):
-    job_id = await browser.run("done", script=None, until="SUCCEEDED")
+    job_id = await browser.run("done", script=Script(seconds=0), until="SUCCEEDED")
     page = await browser.open(f"/ui/jobs/{job_id}/stop")
     assert "Already SUCCEEDED. No order would change that." in page.text
     assert "<form method=" not in page.body.partition('id="main"')[2]
