@@ -331,7 +331,7 @@ def test_rows_without_a_value_are_last_in_both_orders():
 
 
 async def test_the_page_and_the_csv_show_what_was_measured(browser):
-    for name, use in {"less": {"cpus": 4, "memory_mib": 20}, "more": {"memory_mib": 30}}.items():
+    for name, use in {"less": {"cpus": 2, "memory_mib": 20}, "more": {"memory_mib": 30}}.items():
         script = Script(seconds=None, on_term=0, **use)
         await browser.run_measured(f"fit-{name}", script=script, tags=TAGS, parameters={"a": name})
     await browser.run("fit-none", script=FAST, until="SUCCEEDED", tags=TAGS, parameters={"a": "none"})

@@ -277,13 +277,13 @@ async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
 
 
 async def test_each_attempt_shows_what_it_used(browser):
-    job_id = await browser.run_measured(script=Script(seconds=None, on_term=1, cpus=4, memory_mib=20))
+    job_id = await browser.run_measured(script=Script(seconds=None, on_term=1, cpus=2, memory_mib=20))
 
     page = await browser.open(f"/ui/jobs/{job_id}")
 
     used = re.search(r'data-label="Used">(.*?)<', page.body)[1]
     expected = (
-        r"\d\.\d s of CPU time; 4\.0 of 1 vCPU; peak 20 of 64 MiB; working set 20 MiB; "
+        r"\d\.\d s of CPU time; 2\.0 of 1 vCPU; peak 20 of 64 MiB; working set 20 MiB; "
         r"as of (\d\.\d s|\d+ ms) before the end"
     )
     assert re.fullmatch(expected, used), used
