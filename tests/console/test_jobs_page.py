@@ -92,13 +92,13 @@ async def test_heads_sort_the_list_and_the_order_holds_across_pages(browser):
     assert rows(await browser.open(link(await browser.open("/ui/jobs"), "Created")))[0] == ids[names[0]]
 
 
-@pytest.mark.parametrize("column", list(SortColumn))
-async def test_each_column_sorts_both_ways(browser, column):
+async def test_each_column_sorts_both_ways(browser):
     await browser.submit("b", script=ENDLESS)
     await browser.run("a", until="FAILED", script=Script(seconds=0, exit_code=3))
-    upwards, downwards = [await browser.open(f"/ui/jobs?sort={sign}{column}") for sign in ("", "-")]
-    assert rows(upwards) == rows(downwards)[::-1]
-    await browser.open(f"/ui/jobs?sort={column}er", status=400)
+    for column in SortColumn:
+        upwards, downwards = [await browser.open(f"/ui/jobs?sort={sign}{column}") for sign in ("", "-")]
+        assert rows(upwards) == rows(downwards)[::-1]
+        await browser.open(f"/ui/jobs?sort={column}er", status=400)
 
 
 async def test_only_the_newest_jobs_are_sorted_and_the_page_says_so(browser):
