@@ -18,9 +18,9 @@ NEEDS_NOTHING := not docker and not kubernetes and not strace and not million an
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 # No test of these folders is quick, so their modules are not imported.
 NOT_QUICK := clients console/browser debian faults fuzz image roles schedule trainer
-# `make quick` is a process of pytest for each of these folders, and one for all others, which takes longest. A worker of
-# pytest-xdist would collect the tests of all folders, and send each result to another process.
-ALONE := console api scenarios cli compute
+# `make quick` is a process of pytest for each of these folders, and one for all others; the longest ones begin first. A
+# worker of pytest-xdist would collect the tests of all folders, and send each result to another process.
+ALONE := console api scenarios engine cli compute
 QUICK_PARTS := quick-others $(ALONE:%=quick-%)
 QUICKLY := $(BIN)/pytest -q -p no:xdist --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
 # One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.

@@ -361,7 +361,7 @@ class PodStarts:
             await self._pods.delete(pod, grace=1)
         end = self._clock.now() + timedelta(seconds=WITHDRAWAL_WAIT)
         with self._watch.changes(tag) as changed:
-            while self._clock.now() < end:
+            while (left := (end - self._clock.now()).total_seconds()) > 0:
                 changed.clear()
                 found = await self._pods.get(tag)
                 if found is None or uid_of(found) != uid_of(pod):
@@ -372,7 +372,7 @@ class PodStarts:
                     return True
                 if state.is_spent:
                     raise self._final_refusal(tag, found, state) if state.refusal or not refusal else refusal
-                await wait_for_event(1.0, changed)
+                await wait_for_event(min(1.0, left), changed)
         raise StartUnderWay(f"the node has not confirmed yet that the container does not start: {refusal}")
 
 

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from batchq.cli.catalog_detail import definition_fields, environment_fields, queue_fields
+from batchq.compute.simulated.script import Script
 from tests.cli.responses import environment, explanation, machine, machine_list, overview, queue
 from tests.cli.servers import batchq, row
 from tests.console.conftest import console_of
@@ -129,7 +130,7 @@ async def test_show_prints_a_definition_in_words(catalog, capsys):
 async def test_show_prints_what_the_last_jobs_of_a_definition_used(tmp_path, monkeypatch, capsys):
     async with console_of(tmp_path / "data") as console:
         monkeypatch.setenv("BATCHQ_URL", console.url)
-        job = await console.run("train", script={"seconds": 2, "cpus": 0.5, "memory_mib": 20}, until="SUCCEEDED")
+        job = await console.run_measured("train", script=Script(seconds=None, on_term=0, cpus=2, memory_mib=20))
         name = (await console.describe(job))["jobDefinition"].rpartition("/")[2]
 
         assert await batchq("def", "show", name) == 0

@@ -61,7 +61,8 @@ async def test_the_end_of_stdin_ends_the_input_of_the_command(data, capfd):
 
 
 async def test_refusals_have_the_sentence_of_the_server(data, capfd):
-    await batchq("submit", "--image", "busybox", "--name", "done", "--", "true")
+    at_once = 'BATCHQ_SIMULATED={"seconds": 0}'
+    await batchq("submit", "--image", "busybox", "--name", "done", "--env", at_once, "--", "true")
     await batchq("wait", "done")
     capfd.readouterr()
 

@@ -179,9 +179,12 @@ async def test_show_prints_the_values_and_the_results_of_a_group(batchq):
     assert json.loads("".join(document))["group"]["groupName"] == "fit"
 
 
-async def test_show_prints_what_the_jobs_of_a_group_used(batchq):
-    script = ("-e", 'BATCHQ_SIMULATED={"seconds": 2, "cpus": 0.5, "memory_mib": 20}')
-    await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2", "--wait")
+async def test_show_prints_what_the_jobs_of_a_group_used(console, batchq):
+    script = ("-e", 'BATCHQ_SIMULATED={"seconds": null, "on_term": 0, "cpus": 2, "memory_mib": 20}')
+    _, ids, _ = await batchq("submit", "busybox", "--name", "fit", *script, "--each", "lr=0.1,0.2")
+    for job_id in ids:
+        await console.wait_for(job_id, "RUNNING")
+        await console.end_measured(job_id)
 
     _, lines, _ = await batchq("show", "fit")
     _, document, _ = await batchq("show", "fit", "-o", "json")
@@ -263,7 +266,7 @@ async def test_the_name_of_a_group_selects_its_events(console, batchq):
 
 async def test_a_followed_group_prints_the_output_of_jobs_that_start_later(batchq, monkeypatch):
     monkeypatch.setattr(log_merge, "LOOK_INTERVAL", 0.2)
-    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":1,"prints_environment":["seed"]}]')
+    prints = ("-e", 'BATCHQ_SIMULATED=[{"seconds":0.3,"prints_environment":["seed"]}]')
     await batchq("submit", "busybox", "--name", "fit", *prints, "--each", "seed=1..3", "--max-running", "1")
 
     status, lines, _ = await batchq("logs", "fit", "-f")

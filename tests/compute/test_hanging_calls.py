@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from msgspec.structs import replace
 
+from batchq.compute.docker import operation_pools, thread_pool
 from batchq.compute.docker.create_request import container_labels, container_name
 from batchq.compute.docker.operation_pools import INITIAL_PAUSE, Limits
 from batchq.compute.docker.runtime import DockerRuntime
@@ -23,7 +24,7 @@ from tests.support.fake_engine import engine as serve
 from tests.support.fake_engine import responds
 from tests.support.scripts import Script
 
-INSTANCE, MANY = "i", 30
+INSTANCE, MANY = "i", 12  # three times the threads of a kind of call
 IMPATIENT = Limits(stop=4, kill=4, inspect=4, silent=1, receive_timeout=60, container_timeout=0.2)
 CALLS_AGAIN = 10
 CALLS = ["signal_stop", "kill", "inspect"]
@@ -100,11 +101,12 @@ async def test_a_call_about_a_stuck_container_releases_its_thread_soon(stuck, ca
 
 @pytest.mark.parametrize("call", ["inspect", *(pytest.param(call, marks=pytest.mark.exhaustive) for call in CALLS[:2])])
 @pytest.mark.fault("SP24")
-async def test_many_stuck_containers_do_not_delay_others(stuck, call):
+async def test_many_stuck_containers_do_not_delay_others(stuck, call, monkeypatch):
+    monkeypatch.setattr(operation_pools, "INITIAL_PAUSE", 0.2)
     engine, runtime = stuck
     await have_failed(await call_about_stuck_containers(runtime, engine, call))
     again = await call_about_stuck_containers(runtime, engine, call)
-    await asyncio.wait(again, timeout=INITIAL_PAUSE + 0.1)
+    await asyncio.wait(again, timeout=0.3)
 
     await getattr(runtime, call)(engine.well)
 
@@ -276,7 +278,8 @@ async def test_a_pull_that_waits_behind_hanging_ones_delays_no_other_account_tha
 
 
 @pytest.mark.fault("SE23")
-async def test_a_pull_has_a_deadline_however_steady_its_progress(tmp_path):
+async def test_a_pull_has_a_deadline_however_steady_its_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(thread_pool, "CLOSE_TIMEOUT", 0.05)
     engine = SlowEngine()
     engine.slow = {"slow.example/0"}
     with serve(tmp_path, engine.answer) as url:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from batchq.compute.docker import thread_pool
 from batchq.compute.docker.thread_pool import PoolSizes, ThreadPool, WorkQueue
 from batchq.compute.shared import SingleFlight
 from batchq.errors import RuntimeUnknown
@@ -86,7 +87,8 @@ async def test_a_closed_pool_can_be_used_again(pool):
     assert await pool.run(lambda _: 1) == 1
 
 
-async def test_close_does_not_wait_long_for_a_call_that_hangs(pool):
+async def test_close_does_not_wait_long_for_a_call_that_hangs(pool, monkeypatch):
+    monkeypatch.setattr(thread_pool, "CLOSE_TIMEOUT", 0.05)
     go = threading.Event()
     hanging = asyncio.create_task(pool.run(lambda _: go.wait(10)))
     await pool.run(lambda _: None)
@@ -98,7 +100,8 @@ async def test_close_does_not_wait_long_for_a_call_that_hangs(pool):
     assert await hanging is True
 
 
-async def test_close_drops_tasks_that_have_not_begun():
+async def test_close_drops_tasks_that_have_not_begun(monkeypatch):
+    monkeypatch.setattr(thread_pool, "CLOSE_TIMEOUT", 0.05)
     pool = ThreadPool("test", sizes=ONE, prepare_tool=lambda current: current or Tool())
     begun, go = threading.Event(), threading.Event()
     first = asyncio.create_task(pool.run(lambda _: (begun.set(), go.wait(10))))

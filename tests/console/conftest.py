@@ -1,19 +1,21 @@
 """A whole server in the process of the test, with simulated containers, and a browser without a screen or a script."""
 
 import re
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import aiohttp
 import pytest
 from yarl import URL
 
 from batchq.compute.simulated.script import script_variable
-from batchq.server.bootstrap import serving
+from batchq.engine import history_feed, mailbox
+from batchq.server import bootstrap
 from batchq.settings import Runtime, Settings
 from tests.service.job_queue import ENDLESS
 from tests.support.inline import TMPFS
@@ -121,6 +123,19 @@ class Browser:
         await self.wait_for(job_id, until)
         return job_id
 
+    async def run_measured(self, name="a-job", *, script, **members):
+        """Run a job, which `script` does not end, until its use was measured; returns its id."""
+        job_id = await self.run(name, script=script, **members)
+        await self.end_measured(job_id)
+        return job_id
+
+    async def end_measured(self, job_id):
+        """Wait until the use of a running job was measured, and terminate the job."""
+        while 'data-label="Used">not measured<' in (await self.open(f"/ui/jobs/{job_id}")).body:
+            pass
+        await self.call("terminatejob", {"jobId": job_id, "reason": "measured"})
+        await self.wait_for(job_id, "FAILED")
+
     async def submit_waiting(self, name="waits", **members):
         """Submit a job that waits for another one, which runs; returns its id."""
         return await self.submit(name, dependsOn=[{"jobId": await self.run("first")}], **members)
@@ -161,10 +176,17 @@ class Browser:
 
 @asynccontextmanager
 async def console_of(data, **settings):
-    """A server on `data`, and a browser that is at its pages."""
+    """A server on `data`, and a browser that is at its pages.
+
+    The server does not collect changes before it saves and publishes them: a single browser would wait each time.
+    It reserves no disk space: the data are in memory.
+    """
     given = Settings(data=data, port=0, runtime=Runtime.SIMULATED, **settings)
-    async with serving(given) as ready, aiohttp.ClientSession() as session:
-        yield Browser(session, ready.urls[0])
+    async with AsyncExitStack() as stack:
+        for module, name in ((mailbox, "LOW_PRIORITY_DELAY"), (history_feed, "PAUSE"), (bootstrap, "RESERVE")):
+            stack.enter_context(patch.object(module, name, 0))
+        ready = await stack.enter_async_context(bootstrap.serving(given))
+        yield Browser(await stack.enter_async_context(aiohttp.ClientSession()), ready.urls[0])
 
 
 @pytest.fixture

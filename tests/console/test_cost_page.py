@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from batchq.api.console.cost_page import budget_days, budget_picture, cost_pictures
+from batchq.compute.simulated.script import Script
 from batchq.domain.budgets import Budget, BudgetKey, BudgetScope
 from batchq.domain.enums import BudgetPeriod
 from batchq.engine.budgets import BudgetStatus
@@ -79,7 +80,7 @@ async def test_the_page_has_the_cost_of_jobs_and_the_budgets(tmp_path):
         assert "No job that you may see has cost anything" in (await browser.open("/ui/cost")).text
         await browser.call("batchq/setbudget", {"jobQueue": "default", "hard": 1e9, "period": "MONTH"})
         await browser.call("batchq/setbudget", {"account": "root", "hard": 9e8})
-        await browser.run(script=None, until="SUCCEEDED")
+        await browser.run(script=Script(seconds=0.01), until="SUCCEEDED")
         page = await browser.open("/ui/cost")
 
     assert "Cost by day and queue in EUR" in page.text

@@ -109,8 +109,7 @@ async def test_hostile_text_of_a_definition_is_shown_as_text(browser):
 
 
 async def test_a_revision_shows_what_its_last_attempts_used(browser):
-    script = Script(seconds=2, cpus=0.5, memory_mib=20)
-    job_id = await browser.run(until="SUCCEEDED", script=script)
+    job_id = await browser.run_measured(script=Script(seconds=None, on_term=0, cpus=0.5, memory_mib=20))
     (job,) = (await browser.call("describejobs", {"jobs": [job_id]}))["jobs"]
 
     page = await browser.open(f"/ui/definitions/{job['jobDefinition'].rpartition('/')[2]}")

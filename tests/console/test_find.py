@@ -2,8 +2,6 @@
 
 from urllib.parse import quote
 
-import pytest
-
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
@@ -62,9 +60,9 @@ async def test_a_text_that_names_nothing_reports_what_was_searched(browser):
     assert "The names of all jobs were searched." in page.text
 
 
-@pytest.mark.parametrize("text", [HOSTILE[:200], "*x", "%", "8f2c51a7:", "8f2c51a7:99999999", "a" * 256])
-async def test_any_text_may_be_searched_for(browser, text):
+async def test_any_text_may_be_searched_for(browser):
     await browser.submit("train-1", script=ENDLESS)
-    page = await browser.open(f"/ui/find?q={quote(text)}")
-    assert page.body.count("<script") == 2
-    assert "\u202e" not in page.body
+    for text in (HOSTILE[:200], "*x", "%", "8f2c51a7:", "8f2c51a7:99999999", "a" * 256):
+        page = await browser.open(f"/ui/find?q={quote(text)}")
+        assert page.body.count("<script") == 2
+        assert "\u202e" not in page.body

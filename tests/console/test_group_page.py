@@ -331,14 +331,10 @@ def test_rows_without_a_value_are_last_in_both_orders():
 
 
 async def test_the_page_and_the_csv_show_what_was_measured(browser):
-    measured = Script(seconds=3, cpus=0.5, memory_mib=20)
-    scripts = {"less": measured, "more": Script(seconds=3, memory_mib=30), "none": FAST}
-    jobs = [
-        await browser.submit(f"fit-{name}", script=script, tags=TAGS, parameters={"a": name})
-        for name, script in scripts.items()
-    ]
-    for job_id in jobs:
-        await browser.wait_for(job_id, "SUCCEEDED")
+    for name, use in {"less": {"cpus": 2, "memory_mib": 20}, "more": {"memory_mib": 30}}.items():
+        script = Script(seconds=None, on_term=0, **use)
+        await browser.run_measured(f"fit-{name}", script=script, tags=TAGS, parameters={"a": name})
+    await browser.run("fit-none", script=FAST, until="SUCCEEDED", tags=TAGS, parameters={"a": "none"})
     path = f"/ui/groups/{await group_id(browser)}"
 
     page = await browser.open(f"{path}?sort=-memory")

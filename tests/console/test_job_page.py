@@ -75,7 +75,7 @@ async def test_a_cancelled_job_that_runs_shows_who_cancelled_it_and_what_follows
 
 
 async def test_the_page_of_a_job_says_that_its_queue_was_deleted(browser):
-    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
+    job_id = await browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
     await browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
     await browser.call("deletejobqueue", {"jobQueue": "default"})
     page = await browser.open(f"/ui/jobs/{job_id}")
@@ -93,7 +93,7 @@ async def test_a_held_job_can_be_released(browser):
 
 
 async def test_the_history_is_a_picture_and_a_table(browser):
-    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
+    job_id = await browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
     page = await browser.open(f"/ui/jobs/{job_id}")
     assert re.search(r'class="gantt".*?Attempt 1: .*?succeeded', page.body, re.DOTALL)
     table = page.body[page.body.index('id="times"') :]
@@ -169,7 +169,7 @@ async def test_a_job_with_prices_has_a_cost(tmp_path):
     prices = tmp_path / "prices.toml"
     prices.write_text('currency = "EUR"\nvcpu_hour = 1.0\n')
     async with console_of(tmp_path / "data", prices=prices) as browser:
-        job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
+        job_id = await browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
         page = await browser.open(f"/ui/jobs/{job_id}")
         assert "Cost 0.00 EUR Request" in page.text  # with a single part, the sum alone
 
@@ -230,7 +230,7 @@ async def test_the_containers_of_a_task_have_their_states_and_logs(browser):
 
 
 async def test_an_update_is_the_same_as_that_part_of_the_whole_page(browser):
-    job_id = await browser.run("train-17", script=None, until="SUCCEEDED")
+    job_id = await browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
     pages = [await browser.open(f"/ui/jobs/{job_id}"), await browser.open(f"/ui/jobs/{job_id}", X_Fragment="live")]
     whole, part = (re.sub(r"\d+ s ago", "", page.body) for page in pages)
     pieces = re.split(r'(<div id="kept-\w+" data-keep>)\s*(?=</div>)', part)
@@ -277,14 +277,13 @@ async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
 
 
 async def test_each_attempt_shows_what_it_used(browser):
-    measured = Script(seconds=3, cpus=0.5, memory_mib=20, exit_code=1)
-    job_id = await browser.run(script=measured, retryStrategy={"attempts": 1}, until="FAILED")
+    job_id = await browser.run_measured(script=Script(seconds=None, on_term=1, cpus=2, memory_mib=20))
 
     page = await browser.open(f"/ui/jobs/{job_id}")
 
     used = re.search(r'data-label="Used">(.*?)<', page.body)[1]
     expected = (
-        r"\d\.\d s of CPU time; 0\.50 of 1 vCPU; peak 20 of 64 MiB; working set 20 MiB; "
+        r"\d\.\d s of CPU time; 2\.0 of 1 vCPU; peak 20 of 64 MiB; working set 20 MiB; "
         r"as of (\d\.\d s|\d+ ms) before the end"
     )
     assert re.fullmatch(expected, used), used

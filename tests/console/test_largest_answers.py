@@ -223,8 +223,8 @@ OTHERS = {
 
 
 async def test_no_request_makes_a_page_of_its_job_or_definition_large_or_holds_the_loop(browser):
-    for name in await largest_definitions(browser):
-        job_id = await submit(browser, name)
+    jobs = {name: await submit(browser, name) for name in await largest_definitions(browser)}
+    for name, job_id in jobs.items():
         await browser.wait_for(job_id, "SUCCEEDED")
         for path in OF_REQUEST:
             await check(browser, "/ui" + path.format(definition=name, job=job_id))

@@ -10,6 +10,7 @@ import pytest
 from batchq.accounts.files import AccessKeyFile, AccountsFile, KeyState
 from batchq.api.console import event_stream
 from batchq.api.console.refresh import MAX_JOBS, MAX_SESSION_STREAMS
+from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Directory, User
 from batchq.domain.enums import Role
 from tests.console.conftest import console_of
@@ -112,7 +113,7 @@ async def test_a_last_hint_that_is_not_a_number_is_ignored(browser):
 
 
 async def test_a_browser_that_connects_again_names_the_last_hint(browser):
-    await browser.wait_for(await browser.submit(), "SUCCEEDED")
+    await browser.run(until="SUCCEEDED", script=Script(seconds=0))
     newest = await number_of(browser)
     async with stream_of(browser, "/ui/live?after=0", **{"Last-Event-ID": str(newest)}) as stream:
         job_id = await browser.submit()

@@ -73,10 +73,10 @@ async def test_a_position_behind_the_end_is_refused_by_the_search(browser):
     await browser.open(f"{path}?q=one&beyond={end}", status=400)
 
 
-@pytest.mark.parametrize("query", ["at=3", "before=3", "after=1.3", "after=x", "tail=2001", "attempt=0", "times=never"])
-async def test_a_position_that_is_not_of_the_log_is_refused(browser, query):
+async def test_a_position_that_is_not_of_the_log_is_refused(browser):
     job_id = await job_that_writes(browser, "one", "two")
-    await browser.open(f"/ui/jobs/{job_id}/log?{query}", status=400)
+    for query in ("at=3", "before=3", "after=1.3", "after=x", "tail=2001", "attempt=0", "times=never"):
+        await browser.open(f"/ui/jobs/{job_id}/log?{query}", status=400)
 
 
 async def test_a_follower_gets_only_the_next_lines(browser):

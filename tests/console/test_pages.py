@@ -1,6 +1,7 @@
 """What all pages have in common, the settings of a browser, and the files that pages load."""
 
 import re
+from itertools import product
 
 import pytest
 
@@ -43,10 +44,11 @@ async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_ch
 
 
 @pytest.mark.fault("SE73")
-@pytest.mark.parametrize("block", ["main", "page", "heading", "live", "dialog", "lines", "other", ""])
-async def test_a_fragment_that_the_page_does_not_have_is_not_found(browser, block):
+async def test_a_fragment_that_the_page_does_not_have_is_not_found(browser):
     job_id = await browser.submit()
-    for path in ("submit", "settings", f"jobs/{job_id}", f"jobs/{job_id}/log", "stop?queue=default", "system"):
+    blocks = ("main", "page", "heading", "live", "dialog", "lines", "other", "")
+    paths = ("submit", "settings", f"jobs/{job_id}", f"jobs/{job_id}/log", "stop?queue=default", "system")
+    for block, path in product(blocks, paths):
         own = "dialog" if path.startswith("stop") else "" if path in {"submit", "settings"} else "live"
         if block != own or not own:
             assert NOT_FOUND in (await browser.open(f"/ui/{path}", X_Fragment=block, status=404)).text

@@ -2,6 +2,7 @@
 
 import pytest
 
+from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Directory, User
 from tests.console.test_login import visitor_of
 from tests.service.job_queue import ENDLESS
@@ -121,7 +122,7 @@ async def test_an_order_that_closes_a_queue_is_described_first(browser, order):
 @pytest.mark.parametrize("path", ["/ui/jobs", "/ui/events", "/ui/definitions/simple", "/ui/definitions/simple:1"])
 async def test_lists_of_jobs_have_no_link_to_a_queue_that_was_deleted(browser, path):
     await queue(browser, "gone")
-    await browser.run(script=None, jobQueue="gone", until="SUCCEEDED")
+    await browser.run(script=Script(seconds=0), jobQueue="gone", until="SUCCEEDED")
     assert "/ui/queues/gone" in (await browser.open(path)).page.links
     await browser.call("updatejobqueue", {"jobQueue": "gone", "state": "DISABLED"})
     await browser.call("deletejobqueue", {"jobQueue": "gone"})

@@ -5,9 +5,8 @@ import html
 import json
 import re
 import shlex
+from itertools import product
 from uuid import uuid4
-
-import pytest
 
 from batchq.domain.access.accounts import Account, Directory, User
 from tests.console.test_login import visitor_of
@@ -156,33 +155,32 @@ async def test_a_form_that_is_changed_and_sent_again_submits_another_job(browser
     assert one.headers["Location"] != two.headers["Location"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({}, "Give either a job definition or an image."),
-        ({"definition": "a", "image": "b"}, "Give either a job definition or an image."),
-        ({"definition": "none"}, "JobDefinition name none does not exist or is not in ACTIVE status"),
-        ({"definition": "simple", "queue": "none"}, "JobQueue none not found."),
-        (
-            {"definition": "simple", "command": "echo 'a"},
-            "The command cannot be split into words: No closing quotation.",
-        ),
-        ({"definition": "simple", "memory": "much"}, "The memory must be a size, for example 512m or 4g."),
-        ({"definition": "simple", "vcpus": "-1"}, "The vCPUs must be a number, for example 2 or 0.5."),
-        ({"definition": "simple", "time": "soon"}, "The time limit must be a duration"),
-        ({"definition": "simple", "array": "1"}, "Array size must be between 2 and 10000"),
-        ({"definition": "simple", "environment": "A"}, "is not NAME=VALUE."),
-        ({"definition": "simple", "name": "<b>"}, "Job name should match valid pattern"),
-    ],
+REFUSED = (
+    ({}, "Give either a job definition or an image."),
+    ({"definition": "a", "image": "b"}, "Give either a job definition or an image."),
+    ({"definition": "none"}, "JobDefinition name none does not exist or is not in ACTIVE status"),
+    ({"definition": "simple", "queue": "none"}, "JobQueue none not found."),
+    (
+        {"definition": "simple", "command": "echo 'a"},
+        "The command cannot be split into words: No closing quotation.",
+    ),
+    ({"definition": "simple", "memory": "much"}, "The memory must be a size, for example 512m or 4g."),
+    ({"definition": "simple", "vcpus": "-1"}, "The vCPUs must be a number, for example 2 or 0.5."),
+    ({"definition": "simple", "time": "soon"}, "The time limit must be a duration"),
+    ({"definition": "simple", "array": "1"}, "Array size must be between 2 and 10000"),
+    ({"definition": "simple", "environment": "A"}, "is not NAME=VALUE."),
+    ({"definition": "simple", "name": "<b>"}, "Job name should match valid pattern"),
 )
-@pytest.mark.parametrize("action", ["check", "submit"])
-async def test_an_error_keeps_what_was_typed(browser, fields, sentence, action):
+
+
+async def test_an_error_keeps_what_was_typed(browser):
     await browser.submit("first")
-    typed = {"tags": "team=<i>x</i>"} | fields
-    page = await browser.post("/ui/submit", new_form(**typed, action=action), status=400)
-    assert sentence in page.text
-    assert {name: value for name, value in form_in(page).items() if name in typed} == typed
-    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+    for action, (fields, sentence) in product(("check", "submit"), REFUSED):
+        typed = {"tags": "team=<i>x</i>"} | fields
+        page = await browser.post("/ui/submit", new_form(**typed, action=action), status=400)
+        assert sentence in page.text
+        assert {name: value for name, value in form_in(page).items() if name in typed} == typed
+        assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
 
 
 async def test_a_dependency_that_does_not_exist_is_refused(browser):

@@ -79,6 +79,7 @@ async def result_of(jobs, *units):
         if not harness.mailbox.is_empty:
             await harness.process(*await harness.mailbox.take(99))
     stored.append(await state_of(harness, jobs))
+    await harness.store.close()
     failures = [each.answer.exception() if each.answer.done() else "no answer" for each in answers]
     return [str(failure) for failure in failures], stored, harness.effects
 

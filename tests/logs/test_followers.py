@@ -28,6 +28,7 @@ def capture(archive, engine, clock):
 async def followers(capture, engine, monkeypatch):
     monkeypatch.setattr("batchq.logs.followers.REOPEN_PAUSE", timedelta(seconds=0.01))
     monkeypatch.setattr("batchq.logs.followers.STORE_INTERVAL", timedelta(seconds=0.01))
+    monkeypatch.setattr("batchq.logs.followers.QUIET_PERIOD", timedelta(seconds=0.1))
     asyncio.get_running_loop().live_really()
     engine.deliveries[TAG] = asyncio.Queue()
     followers = LogFollowers(capture, is_following=True)

@@ -32,7 +32,7 @@ from tests.simulation.store import nothing
 from tests.simulation.submissions import DEFINITIONS, EAST_LABEL, LARGEST
 from tests.support.clock import VirtualClock
 from tests.support.combined import HERE, THERE
-from tests.support.inline import InlineLogFiles, database_in_memory, temporary_checkpoints
+from tests.support.inline import InlineLogFiles, database_in_memory, give_back, temporary_checkpoints
 
 HOST = Resources(millicpus=2 * LARGEST, memory_mib=4096)
 SMALL = Resources(millicpus=2000, memory_mib=1024)
@@ -161,7 +161,7 @@ class World:
         for each in self.engines:
             await each.runtime.close()
         await self.other_engine.runtime.close()
-        self.connection.close()
+        give_back(self.connection)
 
     @property
     def has_surveyed(self) -> bool:

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tempfile
 import weakref
+from contextlib import closing
 from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
@@ -21,6 +22,14 @@ from batchq.store.statements import Begin, run_transaction
 
 #: A folder in memory; None: this machine has none, and temporary files are on the disk.
 TMPFS = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
+#: Databases without rows that were used before.
+_emptied: list[sqlite3.Connection] = []
+MAX_EMPTIED = 8
+MAX_PAGES = 1000  # of 4 KiB; a database does not become smaller
+
+#: Any use raises sqlite3.ProgrammingError.
+_CLOSED = sqlite3.connect(":memory:")
+_CLOSED.close()
 
 
 @cache
@@ -33,11 +42,45 @@ def _empty() -> sqlite3.Connection:
 
 def database_in_memory(source: sqlite3.Connection | None = None) -> sqlite3.Connection:
     """A copy of the database `source`; an empty one of the newest schema if it is None."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+    if source is None and _emptied:
+        return _emptied.pop()
+    connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=512)
     (source or _empty()).backup(connection)
     connection.execute("PRAGMA foreign_keys = ON")
     integrity.accept_invalid_utf8(connection)
     return connection
+
+
+def give_back(connection: sqlite3.Connection) -> None:
+    """End the use of a database in memory. The next test has it, without rows, unless its schema has changed.
+
+    Its statements are compiled: in a new connection this takes longer than their execution.
+    """
+    is_usual = not connection.in_transaction and _schema_of(connection) == _schema_of_copies()
+    if not is_usual or len(_emptied) == MAX_EMPTIED or _page_count(connection) > MAX_PAGES:
+        connection.close()
+        return
+    # A table refers to earlier ones only. Without foreign keys, SQLite would compile all statements again.
+    tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid DESC").fetchall()
+    for (table,) in tables:
+        connection.execute(f"DELETE FROM {table}")
+    _emptied.append(connection)
+
+
+def _schema_of(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA schema_version").fetchone()[0]
+
+
+@cache
+def _schema_of_copies() -> int:
+    """SQLite counts the changes of a schema, and a backup as one."""
+    with closing(sqlite3.connect(":memory:")) as copy:
+        _empty().backup(copy)
+        return _schema_of(copy)
+
+
+def _page_count(connection: sqlite3.Connection) -> int:
+    return connection.execute("PRAGMA page_count").fetchone()[0]
 
 
 class InlineDatabase:
@@ -51,6 +94,7 @@ class InlineDatabase:
     def __init__(self, connection: sqlite3.Connection | None = None) -> None:
         self.failing = False
         self.connection = connection or database_in_memory()
+        self._is_own = connection is None
 
     async def write(self, work):
         self._check_writable()
@@ -66,7 +110,11 @@ class InlineDatabase:
         self._check_writable()
 
     async def close(self):
-        self.connection.close()
+        if self._is_own:
+            give_back(self.connection)
+        else:
+            self.connection.close()
+        self.connection, self._is_own = _CLOSED, False
 
     def _check_writable(self):
         if self.failing:

@@ -634,6 +634,7 @@ async def simulated() -> AsyncIterator[World]:
     async with running(world):
         yield world
     await world.machine.close()
+    await world.store.store.close()
 
 
 @asynccontextmanager

@@ -80,6 +80,7 @@ async def followed_pod(*, minor=36, **options):
 def quick(monkeypatch):
     monkeypatch.setattr(followers, "STORE_INTERVAL", timedelta(0))
     monkeypatch.setattr(followers, "REOPEN_PAUSE", timedelta(seconds=0.01))
+    monkeypatch.setattr(followers, "QUIET_PERIOD", timedelta(seconds=0.1))
     monkeypatch.setattr(log_reader, "OLD_SILENCE", 0.05)
     monkeypatch.setattr(log_reader, "BEHIND_SILENCE", 0.05)
 

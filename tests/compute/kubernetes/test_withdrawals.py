@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from batchq.compute.kubernetes import pod_start
+from batchq.compute.kubernetes import pod_start, start_requests
 from batchq.compute.kubernetes.pod_names import DELETED_FOR, HELD_IMAGE
 from batchq.errors import ContainerUnusable, ImageUnavailable, StartUnderWay
 from batchq.ports.runtime import ContainerState, Inspection
@@ -104,6 +104,23 @@ async def test_a_start_is_refused_only_once_the_node_waits_for_the_held_image(wi
     await withdrawal.is_refused(withdrawal.runtime.create(withdrawal.container))
     with pytest.raises(ContainerUnusable):
         await withdrawal.runtime.create(withdrawal.container)
+
+
+async def test_a_withdrawal_waits_no_longer_than_its_time(withdrawal, monkeypatch):
+    monkeypatch.setattr(pod_start, "WITHDRAWAL_WAIT", 0.05)
+    waits = []
+
+    async def wait_for_event(seconds, event):
+        waits.append(seconds)
+        await start_requests.wait_for_event(seconds, event)
+
+    monkeypatch.setattr(pod_start, "wait_for_event", wait_for_event)
+    starting = await withdrawal.begin()
+
+    with pytest.raises(StartUnderWay):
+        await starting
+
+    assert max(waits) <= pod_start.START_WAIT
 
 
 async def test_the_next_server_finishes_a_withdrawal_with_the_same_reason(withdrawal):
