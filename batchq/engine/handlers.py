@@ -69,7 +69,6 @@ class MessageHandler:
         self._catalog = catalog
         #: Counts a submitted job against queue and account limits; raises Invalid if it exceeds one.
         self._admit = admit
-        #: Begins a bulk stop.
         self._begin_bulk_stop = begin_bulk_stop
         self._budgets, self._groups = budgets, groups
         #: The last logged reason for not accepting the container engine; None: not logged yet.
@@ -81,9 +80,7 @@ class MessageHandler:
         self, unit: UnitOfWork, messages: Sequence[Message], store: JobStore, queue_cache: QueueCache
     ) -> None:
         """Load the jobs, groups and earlier submissions that the messages refer to, with one read each."""
-        needed: set[JobId] = set()
-        groups: set[GroupId] = set()
-        possibly_repeated = []
+        needed, groups, possibly_repeated = set[JobId](), set[GroupId](), list[SubmissionKey]()
         self._state.idempotency.step(unit.now)
         for message in messages:
             needed.update(_jobs_needed(message))
