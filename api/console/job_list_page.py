@@ -44,7 +44,7 @@ from batchq.domain.progress import JobProgress
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery
-from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
+from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder
 
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
@@ -88,6 +88,8 @@ class JobList(Struct, frozen=True, kw_only=True):
     searched_back_to: datetime | None
     #: See CollapsedPage.
     omits_groups: bool = False
+    #: All jobs that match, or those that a search from the newest job found before it reached its bound; else None.
+    known: JobPage | None = None
 
 
 @pages.get("/jobs", Permission.SELF)
@@ -105,7 +107,7 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
     shown = {match.group.terms.id for match in recent}
     groups = [*recent, *(match for match in found.groups if match.group.terms.id not in shown)]
     jobs = [job for job in found.jobs if job.status is Status.FAILED or _group_id(job) not in shown]
-    tabs = await job_tabs(parts, query, query.view(grouped=None), caller)
+    tabs = await job_tabs(parts, query, query.view(grouped=None), caller, found=found.known)
     values = {
         "query": query,
         "found": found,
@@ -176,16 +178,18 @@ async def _listed(parts: Parts, query: JobsQuery, caller: Caller) -> JobList:
     search = replace(search, before=position(query, parts.tokens, caller))
     if query.grouped or query.chosen or query.group or query.job:
         every = await parts.search.search(search, caller=caller)
-        page = CollapsedPage(jobs=every.jobs, next=every.next, searched_back_to=every.searched_back_to)
+        page = CollapsedPage(jobs=every.jobs, next=every.next, searched_back_to=every.searched_back_to, first=every)
     else:
         page = await collapsed_page(parts, search, caller)
     then = None if page.next is None else position_text(page.next)
+    is_known = search.before is None and (page.first.next is None or len(page.first.jobs) < search.limit)
     return JobList(
         jobs=page.jobs,
         groups=page.groups,
         next=then,
         searched_back_to=page.searched_back_to,
         omits_groups=page.omits_groups,
+        known=page.first if is_known else None,
     )
 
 

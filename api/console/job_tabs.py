@@ -1,7 +1,6 @@
 """The tabs of the list of jobs: states that are filters, each with the number of jobs that match the other filters."""
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlencode
 
 from msgspec import Struct
@@ -9,8 +8,9 @@ from msgspec import Struct
 from batchq.api.console.job_filters import By, JobFilters, Stopped
 from batchq.api.operations.parts import Parts
 from batchq.domain.access.accounts import Caller
-from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
+from batchq.domain.enums import ACTIVE, QUEUED, Status, StopKind
+from batchq.domain.job import Job
+from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder
 
 MAX_COUNTED = 999  # jobs: with one more, a count reads one chunk of an index
 _STATE_FILTERS = frozenset({"state", "stopped"})
@@ -25,6 +25,7 @@ TABS: Mapping[str, Filters] = {
     "Stopped": [("stopped", Stopped.YES.value)],
 }
 _OF_UNFINISHED = frozenset({"Running", "Waiting"})
+_STOPS = frozenset({StopKind.CANCEL, StopKind.TERMINATE})
 
 
 class JobTab(Struct, frozen=True, kw_only=True):
@@ -47,28 +48,58 @@ def other_filters(query: JobFilters) -> Filters:
     return [pair for pair in query.filters() if pair[0] not in _STATE_FILTERS]
 
 
-async def job_tabs(parts: Parts, query: JobFilters, view: Filters, caller: Caller) -> list[JobTab]:
-    """All tabs. `view`: the members of the query that a tab keeps besides the filters."""
+async def job_tabs(
+    parts: Parts, query: JobFilters, view: Filters, caller: Caller, *, found: JobPage | None
+) -> list[JobTab]:
+    """All tabs. `view`: the members of the query that a tab keeps besides the filters.
+
+    `found`: all jobs of the query, or those that its search found before the search reached its bound; None: not known.
+    """
     names = [name for name in TABS if query.by is not By.ENDED or name not in _OF_UNFINISHED]
-    counts = await asyncio.gather(*(_count(parts, _with_states(query, TABS[name]), caller) for name in names))
-    current = current_tab(query)
+    current, others = current_tab(query), other_filters(query)
+    known = {} if found is None else {name: count for name, count in _known(found, current).items() if name in names}
+    unknown = [name for name in names if name not in known]
+    searches = [_search(parts, _with_states(query, TABS[name])) for name in unknown]
+    known |= dict(zip(unknown, await parts.search.counts(searches, caller=caller), strict=True))
     return [
-        JobTab(
-            name=name, path=_path([*TABS[name], *other_filters(query), *view]), is_current=name == current, count=count
-        )
-        for name, count in zip(names, counts, strict=True)
+        JobTab(name=name, path=_path([*TABS[name], *others, *view]), is_current=name == current, count=known[name])
+        for name in names
     ]
+
+
+#: Whether a job is on a tab.
+_SELECTS: Mapping[str, Callable[[Job], bool]] = {
+    "All": lambda _: True,
+    "Running": lambda job: job.status in ACTIVE,
+    "Waiting": lambda job: job.status in QUEUED,
+    "Failed": lambda job: job.status is Status.FAILED and not _is_stopped(job),
+    "Stopped": lambda job: job.status is Status.FAILED and _is_stopped(job),
+}
+
+
+def _is_stopped(job: Job) -> bool:
+    return any(order.kind in _STOPS for order in job.stop_orders)
+
+
+def _known(found: JobPage, current: str | None) -> Mapping[str, JobCount]:
+    """The counts that follow from the jobs of the current tab: its own one, and of all jobs that of every tab."""
+    if current == "All" and found.next is None:
+        return {name: _count(sum(map(selects, found.jobs)), is_whole=True) for name, selects in _SELECTS.items()}
+    return {} if current is None else {current: _count(len(found.jobs), is_whole=found.next is None)}
+
+
+def _count(jobs: int, *, is_whole: bool) -> JobCount:
+    return JobCount(jobs=min(jobs, MAX_COUNTED), is_exact=is_whole and jobs <= MAX_COUNTED)
 
 
 def _path(pairs: Filters) -> str:
     return f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
 
 
-async def _count(parts: Parts, query: JobFilters, caller: Caller) -> JobCount:
-    """How many jobs match, up to MAX_COUNTED."""
+def _search(parts: Parts, query: JobFilters) -> PageQuery:
+    """Counts the jobs that match, up to MAX_COUNTED."""
     order = SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED
-    search = PageQuery(selection=query.selection(parts.clock.now()), order_by=order, limit=MAX_COUNTED)
-    return await parts.search.count(search, caller=caller)
+    return PageQuery(selection=query.selection(parts.clock.now()), order_by=order, limit=MAX_COUNTED)
 
 
 def _with_states(query: JobFilters, filters: Filters) -> JobFilters:

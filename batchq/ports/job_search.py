@@ -4,7 +4,7 @@ The work for a page is bounded. A page that reaches the bound has the jobs that 
 where the next page continues, so a caller always learns how far the search has come.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -74,8 +74,11 @@ class JobSearch(Protocol):
     async def search(self, query: PageQuery) -> JobPage:
         """The next page. Raises StoreFailed; Unavailable if the query needs more steps than one page may take."""
 
-    async def count(self, query: PageQuery) -> JobCount:
-        """How many jobs match, up to the limit of the query. Reads fewer rows than a page. Raises as `search`."""
+    async def counts(self, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
+        """How many jobs match each query, up to its limit. Reads fewer rows than a page for each. Raises as `search`.
+
+        All queries are counted in one transaction.
+        """
 
     async def list(self, query: PageQuery) -> JobPage:
         """As `search`, for a query with few rows to read: without a limit of steps, and searches do not delay it."""

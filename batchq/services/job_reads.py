@@ -122,8 +122,9 @@ class PendingOrdersView:
     async def search(self, query: PageQuery) -> JobPage:
         return await self._page(self._store.search, query)
 
-    async def count(self, query: PageQuery) -> JobCount:
-        return await self._store.count(_with_pending(query, self._pending_orders()))
+    async def counts(self, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
+        pending = self._pending_orders()
+        return await self._store.counts([_with_pending(query, pending) for query in queries])
 
     async def _page(self, read: Callable[[PageQuery], Awaitable[JobPage]], query: PageQuery) -> JobPage:
         """The page, read in slices: between two slices other users take their turns at the database."""
@@ -195,10 +196,14 @@ class JobSearchService:
                 raise name_not_found(kind, name)
         return page
 
-    async def count(self, query: PageQuery, *, caller: Caller) -> JobCount:
-        """How many jobs match that the caller may see, up to the limit of the query."""
-        selection = visible_selection(query.selection, self._directory(), caller)
-        return await self._projected.count(replace(query, selection=selection))
+    async def counts(self, queries: Sequence[PageQuery], *, caller: Caller) -> tuple[JobCount, ...]:
+        """How many jobs match each query that the caller may see, up to the limit of the query."""
+        if not queries:
+            return ()
+        directory = self._directory()
+        selections = (visible_selection(query.selection, directory, caller) for query in queries)
+        visible = [replace(query, selection=each) for query, each in zip(queries, selections, strict=True)]
+        return await self._projected.counts(visible)
 
     async def groups(self, ids: Collection[GroupId], *, caller: Caller) -> Mapping[GroupId, Group]:
         """The groups with these ids, as far as they are visible."""

@@ -154,7 +154,7 @@ class SqliteStore:
     last_sequence = _read(job_reads.last_sequence)
     list = _browse(job_search.search_page)
     search = _search(job_search.search_page)
-    count = _search(job_search.count_jobs)
+    counts = _search(job_search.count_each)
     failures = _search(job_reads.failures)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)
     child_runs = _browse(lists.child_runs)

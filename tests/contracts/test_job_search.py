@@ -168,7 +168,7 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
         supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
         with patch.multiple(job_search, MAX_ROWS=bound, MAX_COUNTED_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
-            counted = await store.count(supported)
+            (counted,) = await store.counts([supported])
         assert listed == [other_value.sequence for other_value in searched(jobs, supported, ended)]
         assert counted.jobs <= len(listed)
         assert not counted.is_exact or counted.jobs == len(listed)
