@@ -11,8 +11,11 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from batchq.domain.groups import Group
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
+from batchq.ports.groups import GroupQuery
 
 
 class SearchOrder(StrEnum):
@@ -68,6 +71,27 @@ class JobCount(Struct, frozen=True, kw_only=True):
     is_exact: bool
 
 
+class ListFactsQuery(Struct, frozen=True, kw_only=True):
+    """What a list of jobs shows beside the jobs of its page."""
+
+    #: Queries whose jobs are counted.
+    counts: Sequence[PageQuery] = ()
+    #: None: no groups.
+    groups: GroupQuery | None = None
+    #: Jobs that other jobs may repeat.
+    repeated: Sequence[JobId] = ()
+
+
+class ListFacts(Struct, frozen=True, kw_only=True):
+    """The facts that a ListFactsQuery asks for."""
+
+    #: In the order of the queries.
+    counts: Sequence[JobCount]
+    groups: Sequence[Group]
+    #: As of `JobStore.reruns`.
+    reruns: Mapping[JobId, JobId]
+
+
 class JobSearch(Protocol):
     """The search for jobs."""
 
@@ -79,6 +103,9 @@ class JobSearch(Protocol):
 
         All queries are counted in one transaction.
         """
+
+    async def list_facts(self, query: ListFactsQuery) -> ListFacts:
+        """The facts, read in one transaction: a transaction costs more than most of them. Raises as `search`."""
 
     async def list(self, query: PageQuery) -> JobPage:
         """As `search`, for a query with few rows to read: without a limit of steps, and searches do not delay it."""

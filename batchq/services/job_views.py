@@ -76,10 +76,20 @@ class JobViewService:
         definitions = {ref: await self._definitions.get(ref) for ref in {job.spec.definition for job in jobs}}
         return tuple(JobView(job=job, definition=definitions[job.spec.definition]) for job in jobs)
 
-    async def listed(self, jobs: Sequence[Job], *, explained: bool = True, caller: Caller) -> tuple[JobView, ...]:
-        """The jobs with their reruns and, for the first MAX_EXPLAINED of them, explanations."""
+    async def listed(
+        self,
+        jobs: Sequence[Job],
+        *,
+        explained: bool = True,
+        reruns: Mapping[JobId, JobId] | None = None,
+        caller: Caller,
+    ) -> tuple[JobView, ...]:
+        """The jobs with their reruns and, for the first MAX_EXPLAINED of them, explanations.
+
+        `reruns`: of these jobs; None: they are read.
+        """
         why = await self._explanations.explain(jobs, caller=caller) if explained else {}
-        reruns = await self._search.reruns(jobs)
+        reruns = await self._search.reruns(jobs) if reruns is None else reruns
         return tuple(JobView(job=job, why=why.get(job.id), rerun=reruns.get(job.id)) for job in jobs)
 
     async def detailed(self, job_id: JobId, *, caller: Caller) -> JobView:

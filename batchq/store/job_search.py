@@ -24,8 +24,16 @@ from msgspec.structs import replace
 
 from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
-from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder, SearchPosition
-from batchq.store import index_ranges, job_reads
+from batchq.ports.job_search import (
+    JobCount,
+    JobPage,
+    ListFacts,
+    ListFactsQuery,
+    PageQuery,
+    SearchOrder,
+    SearchPosition,
+)
+from batchq.store import groups, index_ranges, job_reads
 from batchq.store.index_ranges import ROW_COST, TOP, IndexRange
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
 
@@ -92,6 +100,15 @@ def search_page(connection: Connection, query: PageQuery) -> JobPage:
 def count_each(connection: Connection, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
     """See `JobSearch.counts`."""
     return tuple(_count(connection, query) for query in queries)
+
+
+def list_facts(connection: Connection, query: ListFactsQuery) -> ListFacts:
+    """See `JobSearch.list_facts`."""
+    return ListFacts(
+        counts=count_each(connection, query.counts),
+        groups=() if query.groups is None else groups.newest_groups(connection, query.groups),
+        reruns=job_reads.reruns(connection, query.repeated) if query.repeated else {},
+    )
 
 
 def _count(connection: Connection, query: PageQuery) -> JobCount:

@@ -155,6 +155,7 @@ class SqliteStore:
     list = _browse(job_search.search_page)
     search = _search(job_search.search_page)
     counts = _search(job_search.count_each)
+    list_facts = _search(job_search.list_facts)
     failures = _search(job_reads.failures)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)
     child_runs = _browse(lists.child_runs)
