@@ -90,6 +90,8 @@ class PendingOrdersView:
         self._start_obstacle = start_obstacle
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
+        if not ids:
+            return {}
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
         return {job.id: job for job in self._project(pending, tuple(found.values()))}

@@ -101,12 +101,16 @@ class JobViewService:
         return JobView(job=job, dependents=dependents, rerun=await self._rerun(job))
 
     async def explained(self, job: Job, *, caller: Caller) -> JobView:
-        """The job with its explanation, its rerun and its history; the history of a node is that of its whole job.
+        """A visible job with its explanation, its rerun and its history; that of a node is that of its whole job.
 
         Raises NotFound.
         """
-        why = await self._explanations.why(job.id, caller=caller)
-        history = await self._jobs.history(node_of(job.id)[0], caller=caller)
+        whole, node = node_of(job.id)
+        if node is None:
+            why = await self._explanations.why_of(job, caller=caller)
+        else:
+            why = await self._explanations.why(job.id, caller=caller)
+        history = await self._jobs.history_of(whole)
         return JobView(job=job, why=why, history=history, rerun=await self._rerun(job))
 
     async def with_results(self, view: JobView, *, newest: int, caller: Caller) -> JobView:
