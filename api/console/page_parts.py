@@ -15,7 +15,7 @@ from batchq.api.console.svg import status_bar
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job
-from batchq.domain.wording import duration_words
+from batchq.domain.wording import duration_words, number
 from batchq.services.job_views import JobView
 from batchq.system.escapes import escape_lines
 
@@ -31,14 +31,14 @@ _SIGNS = {
 }
 
 
-def _html(text: str) -> Markup:
+def safe_html(text: str) -> Markup:
     """HTML whose variable parts are escaped."""
     return Markup(text)  # noqa: S704 - every function of this file escapes what is not its own text
 
 
 def _mark(status: Status, *, shown_as: Status) -> Markup:
     """The name of a status, with the colour and the sign of `shown_as`."""
-    return _html(
+    return safe_html(
         f'<span class="status status-{shown_as.value}"><span class="sign" aria-hidden="true">{_SIGNS[shown_as]}</span> '
         f"{status.value}</span>"
     )
@@ -63,27 +63,41 @@ def job_status(job: Job) -> Markup:
     """The status of a job with its condition; of an array with running children also a bar of its children."""
     running = running_children(job)
     mark = _CHILDREN_RUN[job.status] if running else _MARKS[job.status]
-    chip = f' <span class="chip">{_text(words)}</span>' if (words := condition(job)) else ""
+    chip = f' <span class="chip">{shown_text(words)}</span>' if (words := condition(job)) else ""
     bar = f'<span class="array-bar">{status_bar(array_parts(job), "Children")}</span>' if running else ""
-    return _html(f"{mark}{chip}{bar}") if chip or bar else mark
+    return safe_html(f"{mark}{chip}{bar}") if chip or bar else mark
 
 
 def job_link(job: Job) -> Markup:
     """The name of a job, as a link to its page."""
-    return _html(f'<a href="{_text(job_path(job.id))}">{_text(job_title(job))}</a>')
+    return safe_html(f'<a href="{shown_text(job_path(job.id))}">{shown_text(job_title(job))}</a>')
 
 
 def copy_button(job_id: str) -> Markup:
     """The beginning of an id, as a button that copies the id."""
-    full = _text(job_id)
-    return _html(
-        f'<button class="copy" type="button" data-copy="{full}" title="Copy {full}">{_text(short_id(job_id))}</button>'
-    )
+    full, short = shown_text(job_id), shown_text(short_id(job_id))
+    return safe_html(f'<button class="copy" type="button" data-copy="{full}" title="Copy {full}">{short}</button>')
+
+
+def choose_box(job: Job, all_chosen: object) -> Markup:
+    """The box that chooses a job of a list. `all_chosen`: whether all jobs are chosen."""
+    box = f'<input type="checkbox" name="job" value="{shown_text(job.id)}"{" checked disabled" if all_chosen else ""}'
+    return safe_html(f'{box} aria-label="Choose {shown_text(job_title(job))} {shown_text(short_id(job.id))}">')
+
+
+def array_chip(job: Job) -> Markup:
+    """A link to the children of an array; empty for any other job."""
+    if not job.spec.array_size or job.child is not None:
+        return Markup("")
+    path = f"{shown_text(job_path(job.id))}/children"
+    return safe_html(f' <a class="chip" href="{path}">array of {number(job.spec.array_size)}</a>')
 
 
 def queue_link(name: str, visible: Container[str]) -> Markup:
     """The name of a queue, as a link to its page if the queue is visible."""
-    return _html(f'<a href="/ui/queues/{quote(name)}">{_text(name)}</a>') if name in visible else _text(name)
+    return (
+        safe_html(f'<a href="/ui/queues/{quote(name)}">{shown_text(name)}</a>') if name in visible else shown_text(name)
+    )
 
 
 def why_label(view: JobView) -> Markup:
@@ -91,9 +105,11 @@ def why_label(view: JobView) -> Markup:
     label = "" if view.why is None else view.why.label
     if not label and view.rerun is None:
         return Markup("")
-    why = "" if not label or view.why is None else _label(f' title="{_text(view.why.sentence)}"', _text(label))
+    why = (
+        "" if not label or view.why is None else _label(f' title="{shown_text(view.why.sentence)}"', shown_text(label))
+    )
     again = "" if view.rerun is None else " " + _label("", Markup("Submitted again as {}").format(_rerun_link(view)))
-    return _html(why + again)
+    return safe_html(why + again)
 
 
 def rerun_sentence(view: JobView) -> Markup:
@@ -103,12 +119,14 @@ def rerun_sentence(view: JobView) -> Markup:
 
 def moment(at: datetime) -> Markup:
     """A time."""
-    return _html(f'<time datetime="{iso(at)}">{utc(at)}</time>')
+    return safe_html(f'<time datetime="{iso(at)}">{utc(at)}</time>')
 
 
 def ago(at: datetime, now: datetime) -> Markup:
     """How long ago a time is, which the script updates."""
-    return _html(f'<time datetime="{iso(at)}" data-relative title="{utc(at)}">{duration_words(now - at)} ago</time>')
+    return safe_html(
+        f'<time datetime="{iso(at)}" data-relative title="{utc(at)}">{duration_words(now - at)} ago</time>'
+    )
 
 
 def iso(at: datetime) -> str:
@@ -132,9 +150,9 @@ def _label(attributes: str, content: Markup) -> str:
 
 def _rerun_link(view: JobView) -> Markup:
     rerun = view.rerun or ""
-    return _html(f'<a href="{_text(job_path(rerun))}">{_text(short_id(rerun))}</a>')
+    return safe_html(f'<a href="{shown_text(job_path(rerun))}">{shown_text(short_id(rerun))}</a>')
 
 
-def _text(text: str) -> Markup:
+def shown_text(text: str) -> Markup:
     """The text as the templates print it: control characters are visible, and HTML's characters are escaped."""
     return escape(escape_lines(text))

@@ -29,6 +29,8 @@ COMMAND = re.compile("`(batchq [^`]+)`")
 #: The filters of this name.
 PARTS = (
     page_parts.ago,
+    page_parts.array_chip,
+    page_parts.choose_box,
     page_parts.copy_button,
     page_parts.current,
     page_parts.iso,

@@ -19,6 +19,7 @@ from itertools import chain
 from sqlite3 import Connection
 from typing import Any
 
+from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
@@ -49,8 +50,8 @@ _EXPENSIVE = "The search needs more steps than one request may take: use fewer p
 class IndexScan:
     """The state of one scan, and its statements."""
 
-    def __init__(self, index_range: IndexRange, query: PageQuery, *, budget: int, counts_only: bool = False) -> None:
-        """`budget`: the most that the first chunk may cost. `counts_only`: `count` is called, else `advance`."""
+    def __init__(self, index_range: IndexRange, query: PageQuery, statement: "ChunkStatement", *, budget: int) -> None:
+        """`statement`: that of the chunks of the range. `budget`: the most that the first chunk may cost."""
         #: All rows of the range with this key or a greater one have been read.
         self.position = query.before or TOP
         #: The cost of all rows that were read.
@@ -58,12 +59,10 @@ class IndexScan:
         #: Whether all rows of the range have been read.
         self.at_end = False
         self._range = index_range
-        # No row of an index by end is that of an array without its end.
-        wanted = conditions(replace(query, ended_arrays={}) if index_range.by_end else query)
-        result = "count(*)" if counts_only else _keys(index_range)
-        self._statement, self._parameters, has_own_rows = _statement(index_range, wanted, result)
+        self._statement, self._parameters = statement.text, index_range.parameters | statement.parameters
+        row_cost = index_range.cost + statement.reads_table * ROW_COST
         #: How many rows are read next.
-        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // (index_range.cost + has_own_rows * ROW_COST))
+        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // row_cost)
 
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
@@ -169,7 +168,17 @@ def _scans(
 ) -> list[IndexScan]:
     """`budget`: the most that the rows of all scans may cost."""
     fair = budget // (2 * max(1, len(ranges)))  # so that each scan begins within the bound
-    return [IndexScan(index_range, query, budget=fair, counts_only=counts_only) for index_range in ranges]
+    by_end = any(index_range.by_end for index_range in ranges)
+    # No row of an index by end is that of an array without its end.
+    wanted = conditions(replace(query, ended_arrays={}) if by_end else query)
+    made: dict[object, ChunkStatement] = {}  # most ranges of a query differ in their parameters alone
+    scans = []
+    for index_range in ranges:
+        key = index_range.source, index_range.where, index_range.implied
+        if key not in made:
+            made[key] = _statement(index_range, wanted, "count(*)" if counts_only else _keys(index_range))
+        scans.append(IndexScan(index_range, query, made[key], budget=fair))
+    return scans
 
 
 def _merge(
@@ -282,14 +291,20 @@ def _keys(index_range: IndexRange) -> str:
     return f"json_group_array(json_array({'finished_at' if index_range.by_end else '0'}, sequence))"
 
 
-def _statement(
-    index_range: IndexRange, wanted: Sequence[SearchCondition], result: str
-) -> tuple[str, dict[str, Value], bool]:
-    """The aggregate of a chunk, its parameters, and whether rows of the table are read beside the index.
+class ChunkStatement(Struct, frozen=True, kw_only=True):
+    """The aggregate of a chunk."""
 
-    Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
-    aggregate `result` of the matching rows.
-    """
+    #: Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
+    #: result of the matching rows.
+    text: str
+    #: Without those of the range.
+    parameters: dict[str, Value]
+    #: Whether rows of the table are read beside the index.
+    reads_table: bool
+
+
+def _statement(index_range: IndexRange, wanted: Sequence[SearchCondition], result: str) -> ChunkStatement:
+    """`result`: the aggregate of the matching rows."""
     named = _Named()
     needed = [condition for condition in wanted if condition.columns not in index_range.implied]
     covered = [condition for condition in needed if condition.columns <= index_range.columns]
@@ -306,7 +321,7 @@ def _statement(
         f"SELECT count(*), min(sequence), {looked_up}, {result} FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
         f"FROM (SELECT {', '.join(columns)} FROM {_chunk(index_range)} LIMIT :limit) AS scanned"
     )
-    return statement, index_range.parameters | named.parameters, bool(rest)
+    return ChunkStatement(text=statement, parameters=named.parameters, reads_table=bool(rest))
 
 
 def _chunk(index_range: IndexRange) -> str:
