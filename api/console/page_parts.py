@@ -59,7 +59,7 @@ def status_mark(status: Status) -> Markup:
     return _MARKS[status]
 
 
-def job_status(job: Job) -> Markup:
+def job_mark(job: Job) -> Markup:
     """The status of a job with its condition; of an array with running children also a bar of its children."""
     running = running_children(job)
     mark = _CHILDREN_RUN[job.status] if running else _MARKS[job.status]
@@ -122,7 +122,7 @@ def moment(at: datetime) -> Markup:
     return safe_html(f'<time datetime="{iso(at)}">{utc(at)}</time>')
 
 
-def ago(at: datetime, now: datetime) -> Markup:
+def time_ago(at: datetime, now: datetime) -> Markup:
     """How long ago a time is, which the script updates."""
     return safe_html(
         f'<time datetime="{iso(at)}" data-relative title="{utc(at)}">{duration_words(now - at)} ago</time>'

@@ -15,8 +15,8 @@ ID = "8f2c51a7-0000-4000-8000-000000000000"
 def test_times_are_those_of_utc_without_fractions():
     late = NOON + timedelta(seconds=90.5)
     assert page_parts.moment(late) == '<time datetime="2026-11-21T12:01:30Z">2026-11-21 12:01:30 UTC</time>'
-    assert "data-relative" in page_parts.ago(NOON, late)
-    assert ">90 s ago<" in page_parts.ago(NOON, late)
+    assert "data-relative" in page_parts.time_ago(NOON, late)
+    assert ">90 s ago<" in page_parts.time_ago(NOON, late)
 
 
 def test_names_and_ids_are_escaped():
@@ -46,4 +46,4 @@ def test_a_line_of_a_log_is_folded_with_its_summary():
 
 def test_a_status_has_a_sign():
     assert ">✓</span> SUCCEEDED<" in page_parts.status_mark(Status.SUCCEEDED)
-    assert page_parts.job_status(job(status=Status.SUCCEEDED)) == page_parts.status_mark(Status.SUCCEEDED)
+    assert page_parts.job_mark(job(status=Status.SUCCEEDED)) == page_parts.status_mark(Status.SUCCEEDED)

@@ -10,7 +10,7 @@ MAX_PACKAGE_LINES = {
     "api": 50,
     "api/auth": 550,
     "api/batch": 4_250,
-    "api/console": 8_650,
+    "api/console": 8_900,
     "api/http": 1_300,
     "api/logs": 450,
     "api/metrics": 550,
@@ -27,15 +27,15 @@ MAX_PACKAGE_LINES = {
     "batchq/logs": 1_600,
     "batchq/ports": 3_200,
     "batchq/server": 1_450,
-    "batchq/services": 4_800,
-    "batchq/store": 6_300,
+    "batchq/services": 4_850,
+    "batchq/store": 6_400,
     "batchq/system": 850,
     "batchq/webhooks": 800,
     "compute": 700,
     "compute/docker": 5_800,
     "compute/kubernetes": 4_550,
     "compute/simulated": 1_050,
-    "tests": 117_250,
+    "tests": 117_350,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
