@@ -52,6 +52,8 @@ class CollapsedPage(Struct, frozen=True, kw_only=True):
     searched_back_to: datetime | None
     #: Whether groups may be missing, whose matching jobs are all among those of a larger group.
     omits_groups: bool = False
+    #: The first read, of which `jobs` and `groups` are made.
+    first: JobPage
 
 
 class GroupReads(Struct, kw_only=True):
@@ -75,7 +77,7 @@ async def collapsed_page(parts: Parts, query: PageQuery, caller: Caller) -> Coll
     """The requested page. Raises NotFound as `JobSearchService.search`."""
     first = await parts.search.search(query, caller=caller)
     if not any(job.spec.group for job in first.jobs):
-        return CollapsedPage(jobs=first.jobs, next=first.next, searched_back_to=first.searched_back_to)
+        return CollapsedPage(jobs=first.jobs, next=first.next, searched_back_to=first.searched_back_to, first=first)
     apart = replace(query, selection=replace(query.selection, ungrouped=True))
     try:
         rest = await parts.search.search(apart, caller=caller)
@@ -89,7 +91,7 @@ async def collapsed_page(parts: Parts, query: PageQuery, caller: Caller) -> Coll
         for group_id, jobs in here.items()
         if group_id in reads.groups and (len(jobs) > 1 or group_id in reads.skipped)
     ]
-    matches = [await _match(parts, query, reads, group_id, caller) for group_id in several if here[group_id]]
+    matches = await _matches(parts, query, reads, [group_id for group_id in several if here[group_id]], caller)
     groups = [match for match in matches if match.count.jobs > 1 or not match.count.is_exact]
     single = [job for group_id, jobs in here.items() if group_id not in _ids(groups) for job in jobs]
     is_whole = end == (rest.next or BOTTOM)
@@ -100,6 +102,7 @@ async def collapsed_page(parts: Parts, query: PageQuery, caller: Caller) -> Coll
         next=None if end == BOTTOM else end,
         searched_back_to=rest.searched_back_to if is_whole else reads.searched_back_to,
         omits_groups=reads.omits_groups,
+        first=first,
     )
 
 
@@ -175,12 +178,23 @@ def _advance(reads: GroupReads, page: JobPage, *, can_skip: bool) -> Group | Non
     return group
 
 
-async def _match(parts: Parts, query: PageQuery, reads: GroupReads, group_id: GroupId, caller: Caller) -> GroupMatch:
-    group, found = reads.groups[group_id], JobCount(jobs=len(reads.members[group_id]), is_exact=True)
-    if group_id in reads.skipped or reads.position is not None:
-        selection = replace(query.selection, groups=frozenset({group_id}))
-        found = await parts.search.count(PageQuery(selection=selection, limit=MAX_COUNTED), caller=caller)
-    return GroupMatch(group=group, count=found)
+async def _matches(
+    parts: Parts, query: PageQuery, reads: GroupReads, group_ids: Sequence[GroupId], caller: Caller
+) -> list[GroupMatch]:
+    """These groups with the numbers of their jobs that match. A group that was not read to its end is counted."""
+    unread = [group_id for group_id in group_ids if group_id in reads.skipped or reads.position is not None]
+    selections = (replace(query.selection, groups=frozenset({group_id})) for group_id in unread)
+    counts = await parts.search.counts(
+        [PageQuery(selection=selection, limit=MAX_COUNTED) for selection in selections], caller=caller
+    )
+    known = dict(zip(unread, counts, strict=True))
+    return [
+        GroupMatch(
+            group=reads.groups[group_id],
+            count=known.get(group_id) or JobCount(jobs=len(reads.members[group_id]), is_exact=True),
+        )
+        for group_id in group_ids
+    ]
 
 
 def _is_by_end(query: PageQuery) -> bool:

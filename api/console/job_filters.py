@@ -63,9 +63,7 @@ class JobFilters(RequestQuery):
 
     def filters(self) -> list[tuple[str, str]]:
         """The filters that are given, as in the query; without `by`."""
-        names = JobFilters.model_fields.keys() - {"by"}
-        every = self.model_dump(by_alias=True, include=names)
-        return [(name, str(item)) for name, value in every.items() for item in _values(value)]
+        return [(name, str(item)) for name, member in _FILTERS for item in _values(getattr(self, member))]
 
     def narrowed_filters(self) -> list[tuple[str, str]]:
         """The filters without `from` and `to`."""
@@ -92,6 +90,10 @@ class JobFilters(RequestQuery):
             ended_after=since if ended else None,
             ended_before=until if ended else None,
         )
+
+
+#: The name of each filter in a query, and its member.
+_FILTERS = [(info.alias or name, name) for name, info in JobFilters.model_fields.items() if name != "by"]
 
 
 def milliseconds_at(member: str, text: str | None, now: datetime) -> int | None:

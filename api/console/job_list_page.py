@@ -28,7 +28,7 @@ from batchq.api.console.job_list_query import (
     token_query,
 )
 from batchq.api.console.job_order import MAX_SORTED, JobSort, SortPosition, sorted_page
-from batchq.api.console.job_tabs import JobTab, current_tab, job_tabs, other_filters
+from batchq.api.console.job_tabs import JobTab, counting, current_tab, job_tabs, known_counts, other_filters
 from batchq.api.console.job_words import tab_title
 from batchq.api.console.pages import FRAGMENT, Page, PageAnswer, PageTable, Redirect
 from batchq.api.console.svg import status_bar
@@ -44,7 +44,7 @@ from batchq.domain.progress import JobProgress
 from batchq.domain.times import milliseconds
 from batchq.errors import NotFound
 from batchq.ports.groups import GroupQuery
-from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
+from batchq.ports.job_search import JobCount, JobPage, ListFacts, PageQuery, SearchOrder
 
 PER_PAGE = 50  # jobs
 COUNTED = 1000  # jobs of a page that is grouped by name
@@ -88,6 +88,8 @@ class JobList(Struct, frozen=True, kw_only=True):
     searched_back_to: datetime | None
     #: See CollapsedPage.
     omits_groups: bool = False
+    #: All jobs that match, or those that a search from the newest job found before it reached its bound; else None.
+    known: JobPage | None = None
 
 
 @pages.get("/jobs", Permission.SELF)
@@ -97,22 +99,24 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         if FRAGMENT not in visit.http.headers:
             return Redirect(location=search_path(query, query.search))
         query = query.model_copy(update={"search": None, "name": (searched_names(query.search),)})
-    recent, missing = await _recent_groups(parts, query, caller), ""
+    missing = ""
     try:
         found = await _listed(parts, query, caller)
     except NotFound as error:  # a filter names a queue, user or account that does not exist, or is hidden
         found, missing = JobList(jobs=(), next=None, searched_back_to=None), str(error)
+    counts, facts = await _facts(parts, query, found, caller)
+    recent = _on_tab(query, facts.groups)
     shown = {match.group.terms.id for match in recent}
     groups = [*recent, *(match for match in found.groups if match.group.terms.id not in shown)]
     jobs = [job for job in found.jobs if job.status is Status.FAILED or _group_id(job) not in shown]
-    tabs = await job_tabs(parts, query, query.view(grouped=None), caller)
+    tabs = job_tabs(query, query.view(grouped=None), counts)
     values = {
         "query": query,
         "found": found,
         "missing": missing,
         "tabs": tabs,
         "matching": next((tab.count for tab in tabs if tab.is_current), None),
-        "views": () if query.grouped else await parts.views.listed(jobs, caller=caller),
+        "views": () if query.grouped else await parts.views.listed(jobs, reruns=facts.reruns, caller=caller),
         "job_groups": [_group_row(query, match) for match in groups],
         "groups": list(_groups(query, found.jobs)) if query.grouped else [],
         "group_statuses": [status for status in Status if any(job.status is status for job in found.jobs)],
@@ -127,6 +131,22 @@ async def jobs_page(parts: Parts, visit: Call[JobsQuery]) -> PageAnswer:
         tab=_tab_title(tabs),
         values=values | _paths(query, await _group_names(parts, query, caller)),
     )
+
+
+async def _facts(
+    parts: Parts, query: JobsQuery, found: JobList, caller: Caller
+) -> tuple[Mapping[str, JobCount], ListFacts]:
+    """The count of each tab; and what else the list shows beside its jobs."""
+    queries = counting(query, parts.clock.now())
+    known = {name: count for name, count in known_counts(query, found.known).items() if name in queries}
+    unknown = {name: search for name, search in queries.items() if name not in known}
+    facts = await parts.search.list_facts(
+        () if query.grouped else found.jobs,
+        counts=list(unknown.values()),
+        groups=_recent(parts, query, caller),
+        caller=caller,
+    )
+    return known | dict(zip(unknown, facts.counts, strict=True)), facts
 
 
 def _group_id(job: Job) -> GroupId | None:
@@ -176,16 +196,18 @@ async def _listed(parts: Parts, query: JobsQuery, caller: Caller) -> JobList:
     search = replace(search, before=position(query, parts.tokens, caller))
     if query.grouped or query.chosen or query.group or query.job:
         every = await parts.search.search(search, caller=caller)
-        page = CollapsedPage(jobs=every.jobs, next=every.next, searched_back_to=every.searched_back_to)
+        page = CollapsedPage(jobs=every.jobs, next=every.next, searched_back_to=every.searched_back_to, first=every)
     else:
         page = await collapsed_page(parts, search, caller)
     then = None if page.next is None else position_text(page.next)
+    is_known = search.before is None and (page.first.next is None or len(page.first.jobs) < search.limit)
     return JobList(
         jobs=page.jobs,
         groups=page.groups,
         next=then,
         searched_back_to=page.searched_back_to,
         omits_groups=page.omits_groups,
+        known=page.first if is_known else None,
     )
 
 
@@ -214,18 +236,22 @@ def _group_row(query: JobsQuery, match: GroupMatch) -> JobGroupLine:
     )
 
 
-async def _recent_groups(parts: Parts, query: JobsQuery, caller: Caller) -> list[GroupMatch]:
-    """The unfinished and lately ended groups of a tab without other filters, with the number of their jobs on it.
+def _recent(parts: Parts, query: JobsQuery, caller: Caller) -> GroupQuery | None:
+    """The unfinished and lately ended groups of a tab without other filters; None: the list has none of them.
 
     They are on the first page, wherever their jobs are. On Running they are those that run.
     """
     tab = current_tab(query)
     is_plain = not (other_filters(query) or query.grouped or query.chosen or query.sort or query.page)
     if tab is None or not is_plain or query.by is By.ENDED:
-        return []
+        return None
     since = parts.clock.now() - (timedelta() if tab == RUNNING_TAB else GROUPS_SHOWN_FOR)
-    newest = await parts.search.newest_groups(GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility))
-    counts = [(group, _TAB_GROUPS[tab](group)) for group in newest]
+    return GroupQuery(since=since, limit=MAX_GROUPS, visibility=caller.visibility)
+
+
+def _on_tab(query: JobsQuery, groups: Iterable[Group]) -> list[GroupMatch]:
+    """The groups with jobs on the current tab."""
+    counts = [(group, _TAB_GROUPS[current_tab(query) or "All"](group)) for group in groups]
     return [GroupMatch(group=group, count=JobCount(jobs=count, is_exact=True)) for group, count in counts if count]
 
 

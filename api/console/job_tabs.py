@@ -1,16 +1,17 @@
 """The tabs of the list of jobs: states that are filters, each with the number of jobs that match the other filters."""
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from urllib.parse import urlencode
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from batchq.api.console.job_filters import By, JobFilters, Stopped
-from batchq.api.operations.parts import Parts
-from batchq.domain.access.accounts import Caller
-from batchq.domain.enums import ACTIVE, QUEUED, Status
-from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
+from batchq.domain.enums import ACTIVE, QUEUED, Status, StopKind
+from batchq.domain.job import Job
+from batchq.domain.job_selection import JobSelection
+from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder
 
 MAX_COUNTED = 999  # jobs: with one more, a count reads one chunk of an index
 _STATE_FILTERS = frozenset({"state", "stopped"})
@@ -25,6 +26,7 @@ TABS: Mapping[str, Filters] = {
     "Stopped": [("stopped", Stopped.YES.value)],
 }
 _OF_UNFINISHED = frozenset({"Running", "Waiting"})
+_STOPS = frozenset({StopKind.CANCEL, StopKind.TERMINATE})
 
 
 class JobTab(Struct, frozen=True, kw_only=True):
@@ -47,31 +49,63 @@ def other_filters(query: JobFilters) -> Filters:
     return [pair for pair in query.filters() if pair[0] not in _STATE_FILTERS]
 
 
-async def job_tabs(parts: Parts, query: JobFilters, view: Filters, caller: Caller) -> list[JobTab]:
-    """All tabs. `view`: the members of the query that a tab keeps besides the filters."""
-    names = [name for name in TABS if query.by is not By.ENDED or name not in _OF_UNFINISHED]
-    counts = await asyncio.gather(*(_count(parts, _with_states(query, TABS[name]), caller) for name in names))
-    current = current_tab(query)
+def job_tabs(query: JobFilters, view: Filters, counts: Mapping[str, JobCount]) -> list[JobTab]:
+    """The tabs of `counts`. `view`: the members of the query that a tab keeps besides the filters."""
+    current, others = current_tab(query), other_filters(query)
     return [
-        JobTab(
-            name=name, path=_path([*TABS[name], *other_filters(query), *view]), is_current=name == current, count=count
-        )
-        for name, count in zip(names, counts, strict=True)
+        JobTab(name=name, path=_path([*filters, *others, *view]), is_current=name == current, count=counts[name])
+        for name, filters in TABS.items()
+        if name in counts
     ]
+
+
+def counting(query: JobFilters, now: datetime) -> dict[str, PageQuery]:
+    """The queries that count the jobs of each tab, up to MAX_COUNTED."""
+    by_ended = query.by is By.ENDED
+    order, selection = SearchOrder.ENDED if by_ended else SearchOrder.CREATED, query.selection(now)
+    return {
+        name: PageQuery(selection=_on_tab(selection, filters), order_by=order, limit=MAX_COUNTED)
+        for name, filters in TABS.items()
+        if not (by_ended and name in _OF_UNFINISHED)
+    }
+
+
+def known_counts(query: JobFilters, found: JobPage | None) -> dict[str, JobCount]:
+    """The counts that follow from the jobs of the current tab: its own one, and of all jobs those of every tab.
+
+    `found`: all jobs of the query, or those that its search found before the search reached its bound; None: not known.
+    """
+    current = current_tab(query)
+    if found is None or current is None:
+        return {}
+    if current == "All" and found.next is None:
+        return {name: _count(sum(map(selects, found.jobs)), is_whole=True) for name, selects in _SELECTS.items()}
+    return {current: _count(len(found.jobs), is_whole=found.next is None)}
+
+
+#: Whether a job is on a tab.
+_SELECTS: Mapping[str, Callable[[Job], bool]] = {
+    "All": lambda _: True,
+    "Running": lambda job: job.status in ACTIVE,
+    "Waiting": lambda job: job.status in QUEUED,
+    "Failed": lambda job: job.status is Status.FAILED and not _is_stopped(job),
+    "Stopped": lambda job: job.status is Status.FAILED and _is_stopped(job),
+}
+
+
+def _is_stopped(job: Job) -> bool:
+    return any(order.kind in _STOPS for order in job.stop_orders)
+
+
+def _count(jobs: int, *, is_whole: bool) -> JobCount:
+    return JobCount(jobs=min(jobs, MAX_COUNTED), is_exact=is_whole and jobs <= MAX_COUNTED)
 
 
 def _path(pairs: Filters) -> str:
     return f"/ui/jobs?{urlencode(pairs)}" if pairs else "/ui/jobs"
 
 
-async def _count(parts: Parts, query: JobFilters, caller: Caller) -> JobCount:
-    """How many jobs match, up to MAX_COUNTED."""
-    order = SearchOrder.ENDED if query.by is By.ENDED else SearchOrder.CREATED
-    search = PageQuery(selection=query.selection(parts.clock.now()), order_by=order, limit=MAX_COUNTED)
-    return await parts.search.count(search, caller=caller)
-
-
-def _with_states(query: JobFilters, filters: Filters) -> JobFilters:
-    states = tuple(Status(value) for name, value in filters if name == "state")
-    stopped = next((Stopped(value) for name, value in filters if name == "stopped"), None)
-    return query.model_copy(update={"state": states, "stopped": stopped})
+def _on_tab(selection: JobSelection, filters: Filters) -> JobSelection:
+    states = frozenset(Status(value) for name, value in filters if name == "state")
+    stopped = next((value == Stopped.YES for name, value in filters if name == "stopped"), None)
+    return replace(selection, statuses=states or None, stopped=stopped)

@@ -22,10 +22,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.job_words import JOB, NODE, job_crumbs, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
+from batchq.api.console.page_parts import safe_html, shown_text
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
 from batchq.api.http.http import REQUEST_ID, send_stream, while_connected
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts
+from batchq.domain import wording
 from batchq.domain.access.accounts import Permission
 from batchq.domain.ids import JobId, Tag, job_path
 from batchq.errors import Invalid, Unavailable
@@ -98,6 +100,23 @@ class ShownLine(Struct, frozen=True, kw_only=True):
     summary: str = ""
     #: Characters.
     size: int
+
+    def item(self, here: Markup, number: int | None) -> Markup:
+        """The line as an item of a list. A macro of Jinja would cost six times as much, for 1,000 lines on a page.
+
+        `here`: the path of the page, with its query. `number`: of the line; None: not known.
+        """
+        link = f'<a class="line" href="{here}&amp;at={self.position}#L{self.position}">{number or "#"}</a>'
+        time = shown_text(self.time)
+        if self.iso:
+            link += f'<time datetime="{shown_text(self.iso)}">{time}</time>'
+        elif time:
+            link += f'<span class="note">{time}</span>'
+        code = f"<code>{self.html}</code>"
+        if self.summary:
+            words = f"{shown_text(self.summary)}… ({wording.number(self.size)} characters)"
+            code = f"<details><summary>{words}</summary>{code}</details>"
+        return safe_html(f'<li id="L{self.position}">{link}{code}</li>')
 
 
 @pages.get(f"{JOB}/log", Permission.SELF)
@@ -246,7 +265,7 @@ def _rendered(
             "empty": empty_sentence(log),
             "link": partial(_link, query, log, number),
             "crumbs": _crumbs(log, name, attempt=query.attempt),
-            "here": f"{job_path(log.job_id)}/log?{_link(query, log, number)}",
+            "here": shown_text(f"{job_path(log.job_id)}/log?{_link(query, log, number)}"),
             "lines": (),
             "found": None,
             "first": None,
@@ -308,7 +327,7 @@ def _times(at: datetime | None, times: Times, started: datetime | None) -> tuple
         return "", ""
     if times is Times.SINCE:
         return "" if started is None else _duration(at - started), ""
-    return _clock(at), f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
+    return _clock(at), f"{at.isoformat('T', 'milliseconds')[:-6]}Z"
 
 
 def _time_of(line: StoredLine) -> datetime | None:
@@ -317,7 +336,7 @@ def _time_of(line: StoredLine) -> datetime | None:
 
 
 def _clock(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"
+    return f"{at.isoformat(' ', 'milliseconds')[:-6]} UTC"
 
 
 def _duration(length: timedelta) -> str:

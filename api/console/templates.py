@@ -7,28 +7,17 @@ then the characters that HTML reserves are escaped. A missing value is an error.
 import hashlib
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from batchq.api.console import page_parts
 from batchq.api.console.activity_pictures import PERIODS
-from batchq.api.console.job_words import (
-    array_parts,
-    attempt_use_words,
-    condition,
-    container_use_words,
-    job_title,
-    running_children,
-    time_left,
-)
-from batchq.api.console.svg import status_bar
+from batchq.api.console.job_words import attempt_use_words, container_use_words, job_title, time_left
 from batchq.domain import wording
 from batchq.domain.cost import rounded
-from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
-from batchq.domain.job import Job
 from batchq.domain.lifecycle.stopping import latest_order
 from batchq.domain.lifecycle.views import shown_status_reason
 from batchq.system.escapes import escape_lines
@@ -37,17 +26,23 @@ FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
 #: A command of batchq in a sentence.
 COMMAND = re.compile("`(batchq [^`]+)`")
-
-#: A character for each status, so that no status is shown by colour alone.
-SIGNS = {
-    Status.SUBMITTED: "◌",
-    Status.PENDING: "◔",
-    Status.RUNNABLE: "◷",
-    Status.STARTING: "◐",
-    Status.RUNNING: "▶",
-    Status.SUCCEEDED: "✓",
-    Status.FAILED: "✕",
-}
+#: The filters of this name.
+PARTS = (
+    page_parts.time_ago,
+    page_parts.array_chip,
+    page_parts.choose_box,
+    page_parts.copy_button,
+    page_parts.current,
+    page_parts.iso,
+    page_parts.job_link,
+    page_parts.job_mark,
+    page_parts.moment,
+    page_parts.queue_link,
+    page_parts.rerun_sentence,
+    page_parts.status_mark,
+    page_parts.took,
+    page_parts.why_label,
+)
 
 
 def environment() -> Environment:
@@ -70,19 +65,16 @@ def environment() -> Environment:
         "vcpus": wording.vcpus_words,
         "figure": wording.figure,
         "counted": wording.counted,
-        "iso": iso,
-        "utc": utc,
         "short_id": short_id,
         "job_path": job_path,
         "quoted_list": quoted_list,
         "job_title": job_title,
-        "condition": condition,
-        "running_children": running_children,
         "time_left": time_left,
         "rate": wording.rate_words,
         "amount": lambda cost: f"{rounded(cost):,}",
         "with_code": with_code,
     }
+    env.filters |= {function.__name__: function for function in PARTS}
     env.globals |= _globals()
     env.globals["ui"] = env.get_template("macros.html").module
     return env
@@ -91,42 +83,18 @@ def environment() -> Environment:
 def _globals() -> dict[str, object]:
     """The functions that templates call."""
     return {
-        "sign": SIGNS.__getitem__,
         "latest_order": latest_order,
         "status_reason": shown_status_reason,
         "static": static_path,
-        "took": took,
         "picture_periods": PERIODS,
-        "array_bar": array_bar,
         "attempt_use": attempt_use_words,
         "container_use": container_use_words,
     }
 
 
-def iso(at: datetime) -> str:
-    """As `2026-11-23T14:02:30Z`, for the attribute `datetime`."""
-    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def utc(at: datetime) -> str:
-    """As `2026-11-23 14:02:30 UTC`: what is shown without the script."""
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
 def quoted_list(words_of: Iterable[str]) -> str:
     """The arguments of a command as a list, each in quotes."""
     return ", ".join(f'"{text}"' for text in words_of)
-
-
-def took(job: Job, now: datetime) -> str:
-    """How long the latest attempt has run; empty if none has."""
-    return "" if job.started_at is None else wording.duration_words((job.stopped_at or now) - job.started_at)
-
-
-def array_bar(job: Job) -> Markup:
-    """A bar of the children of an array with running children; empty for any other job."""
-    parts = array_parts(job)
-    return Markup('<span class="array-bar">{}</span>').format(status_bar(parts, "Children")) if parts else Markup("")
 
 
 def with_code(sentence: str) -> Markup:

@@ -4,15 +4,18 @@ The work for a page is bounded. A page that reaches the bound has the jobs that 
 where the next page continues, so a caller always learns how far the search has come.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from batchq.domain.groups import Group
+from batchq.domain.ids import JobId
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
+from batchq.ports.groups import GroupQuery
 
 
 class SearchOrder(StrEnum):
@@ -68,14 +71,41 @@ class JobCount(Struct, frozen=True, kw_only=True):
     is_exact: bool
 
 
+class ListFactsQuery(Struct, frozen=True, kw_only=True):
+    """What a list of jobs shows beside the jobs of its page."""
+
+    #: Queries whose jobs are counted.
+    counts: Sequence[PageQuery] = ()
+    #: None: no groups.
+    groups: GroupQuery | None = None
+    #: Jobs that other jobs may repeat.
+    repeated: Sequence[JobId] = ()
+
+
+class ListFacts(Struct, frozen=True, kw_only=True):
+    """The facts that a ListFactsQuery asks for."""
+
+    #: In the order of the queries.
+    counts: Sequence[JobCount]
+    groups: Sequence[Group]
+    #: As of `JobStore.reruns`.
+    reruns: Mapping[JobId, JobId]
+
+
 class JobSearch(Protocol):
     """The search for jobs."""
 
     async def search(self, query: PageQuery) -> JobPage:
         """The next page. Raises StoreFailed; Unavailable if the query needs more steps than one page may take."""
 
-    async def count(self, query: PageQuery) -> JobCount:
-        """How many jobs match, up to the limit of the query. Reads fewer rows than a page. Raises as `search`."""
+    async def counts(self, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
+        """How many jobs match each query, up to its limit. Reads fewer rows than a page for each. Raises as `search`.
+
+        All queries are counted in one transaction.
+        """
+
+    async def list_facts(self, query: ListFactsQuery) -> ListFacts:
+        """The facts, read in one transaction: a transaction costs more than most of them. Raises as `search`."""
 
     async def list(self, query: PageQuery) -> JobPage:
         """As `search`, for a query with few rows to read: without a limit of steps, and searches do not delay it."""

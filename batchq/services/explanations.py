@@ -46,6 +46,10 @@ class ExplanationService:
             raise await self._projected.missing(whole, visibility=caller.visibility)
         if node is not None and not _has_node(job, job_id, node):
             raise NotFound(f"Job {job_id} not found.")
+        return await self.why_of(job, caller=caller)
+
+    async def why_of(self, job: Job, *, caller: Caller) -> Explanation:
+        """The explanation of a job that is visible to the caller, and no node. Raises NotFound."""
         array = await self._array_of_unspawned(job)
         if array is not None:
             return explain_not_created(job, array, await self.why(array.id, caller=caller))

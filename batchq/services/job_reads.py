@@ -14,7 +14,7 @@ from batchq.domain.access.accounts import ROOT, AccountName, Caller, Directory, 
 from batchq.domain.access.permissions import may_see_account, may_see_user
 from batchq.domain.enums import FINISHED, QUEUED, Status
 from batchq.domain.groups import Group
-from batchq.domain.ids import GroupId, JobId, node_of, parent_of, stream_name
+from batchq.domain.ids import GroupId, JobId, parent_of, stream_name
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.lifecycle.arrays import is_parent, is_passing_hold, size, unspawned_child
@@ -25,8 +25,9 @@ from batchq.engine.engine import Engine
 from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.groups import GroupQuery
-from batchq.ports.job_search import JobCount, JobPage, PageQuery
+from batchq.ports.job_search import JobCount, JobPage, ListFacts, ListFactsQuery, PageQuery
 from batchq.ports.jobs import ChildRun, JobStore
+from batchq.services.reruns import newest_reruns, repeatable, repeated_ids
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
 SLICE = 100  # jobs that are read in one turn of a user: of large jobs 40 ms
@@ -89,6 +90,8 @@ class PendingOrdersView:
         self._start_obstacle = start_obstacle
 
     async def jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None = None) -> Mapping[JobId, Job]:
+        if not ids:
+            return {}
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
         return {job.id: job for job in self._project(pending, tuple(found.values()))}
@@ -122,8 +125,15 @@ class PendingOrdersView:
     async def search(self, query: PageQuery) -> JobPage:
         return await self._page(self._store.search, query)
 
-    async def count(self, query: PageQuery) -> JobCount:
-        return await self._store.count(_with_pending(query, self._pending_orders()))
+    async def counts(self, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
+        pending = self._pending_orders()
+        return await self._store.counts([_with_pending(query, pending) for query in queries])
+
+    async def list_facts(self, query: ListFactsQuery) -> ListFacts:
+        pending = self._pending_orders()
+        return await self._store.list_facts(
+            replace(query, counts=[_with_pending(each, pending) for each in query.counts])
+        )
 
     async def _page(self, read: Callable[[PageQuery], Awaitable[JobPage]], query: PageQuery) -> JobPage:
         """The page, read in slices: between two slices other users take their turns at the database."""
@@ -195,10 +205,25 @@ class JobSearchService:
                 raise name_not_found(kind, name)
         return page
 
-    async def count(self, query: PageQuery, *, caller: Caller) -> JobCount:
-        """How many jobs match that the caller may see, up to the limit of the query."""
-        selection = visible_selection(query.selection, self._directory(), caller)
-        return await self._projected.count(replace(query, selection=selection))
+    async def counts(self, queries: Sequence[PageQuery], *, caller: Caller) -> tuple[JobCount, ...]:
+        """How many jobs match each query that the caller may see, up to the limit of the query."""
+        return await self._projected.counts(self._visible(queries, caller)) if queries else ()
+
+    async def list_facts(
+        self, jobs: Iterable[Job], *, counts: Sequence[PageQuery], groups: GroupQuery | None, caller: Caller
+    ) -> ListFacts:
+        """What a list shows beside its `jobs`: their reruns as of `reruns`, counts as of `counts`, and groups.
+
+        `groups`: has the visibility; None: no groups.
+        """
+        whole = repeatable(jobs)
+        query = ListFactsQuery(counts=self._visible(counts, caller), groups=groups, repeated=repeated_ids(whole))
+        facts = await self._projected.list_facts(query)
+        return replace(facts, reruns=newest_reruns(whole, facts.reruns))
+
+    def _visible(self, queries: Sequence[PageQuery], caller: Caller) -> list[PageQuery]:
+        directory = self._directory()
+        return [replace(query, selection=visible_selection(query.selection, directory, caller)) for query in queries]
 
     async def groups(self, ids: Collection[GroupId], *, caller: Caller) -> Mapping[GroupId, Group]:
         """The groups with these ids, as far as they are visible."""
@@ -214,21 +239,8 @@ class JobSearchService:
 
         Without one, a child counts as repeated by the newest job that repeats its array.
         """
-        whole = {
-            job.id: (node_of(job.id)[0], *(() if job.child is None else (job.child.parent,)))
-            for job in jobs
-            if job.status in FINISHED
-        }
-        found = (
-            await self._store.reruns(sorted({identifier for ids in whole.values() for identifier in ids}))
-            if whole
-            else {}
-        )
-        newest = {
-            job_id: next((found[identifier] for identifier in ids if identifier in found), None)
-            for job_id, ids in whole.items()
-        }
-        return {job_id: rerun for job_id, rerun in newest.items() if rerun is not None}
+        whole = repeatable(jobs)
+        return newest_reruns(whole, await self._store.reruns(repeated_ids(whole))) if whole else {}
 
 
 def visible_selection(selection: JobSelection, directory: Directory, caller: Caller) -> JobSelection:

@@ -76,10 +76,20 @@ class JobViewService:
         definitions = {ref: await self._definitions.get(ref) for ref in {job.spec.definition for job in jobs}}
         return tuple(JobView(job=job, definition=definitions[job.spec.definition]) for job in jobs)
 
-    async def listed(self, jobs: Sequence[Job], *, explained: bool = True, caller: Caller) -> tuple[JobView, ...]:
-        """The jobs with their reruns and, for the first MAX_EXPLAINED of them, explanations."""
+    async def listed(
+        self,
+        jobs: Sequence[Job],
+        *,
+        explained: bool = True,
+        reruns: Mapping[JobId, JobId] | None = None,
+        caller: Caller,
+    ) -> tuple[JobView, ...]:
+        """The jobs with their reruns and, for the first MAX_EXPLAINED of them, explanations.
+
+        `reruns`: of these jobs; None: they are read.
+        """
         why = await self._explanations.explain(jobs, caller=caller) if explained else {}
-        reruns = await self._search.reruns(jobs)
+        reruns = await self._search.reruns(jobs) if reruns is None else reruns
         return tuple(JobView(job=job, why=why.get(job.id), rerun=reruns.get(job.id)) for job in jobs)
 
     async def detailed(self, job_id: JobId, *, caller: Caller) -> JobView:
@@ -91,12 +101,16 @@ class JobViewService:
         return JobView(job=job, dependents=dependents, rerun=await self._rerun(job))
 
     async def explained(self, job: Job, *, caller: Caller) -> JobView:
-        """The job with its explanation, its rerun and its history; the history of a node is that of its whole job.
+        """A visible job with its explanation, its rerun and its history; that of a node is that of its whole job.
 
         Raises NotFound.
         """
-        why = await self._explanations.why(job.id, caller=caller)
-        history = await self._jobs.history(node_of(job.id)[0], caller=caller)
+        whole, node = node_of(job.id)
+        if node is None:
+            why = await self._explanations.why_of(job, caller=caller)
+        else:
+            why = await self._explanations.why(job.id, caller=caller)
+        history = await self._jobs.history_of(whole)
         return JobView(job=job, why=why, history=history, rerun=await self._rerun(job))
 
     async def with_results(self, view: JobView, *, newest: int, caller: Caller) -> JobView:

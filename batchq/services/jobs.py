@@ -207,6 +207,10 @@ class JobService:
         """The history of a job, oldest first; empty for a child that its array has not created yet. Raises NotFound."""
         if await self._projected.job(job_id, visibility=caller.visibility) is None:
             raise await self.missing(job_id, caller=caller)
+        return await self.history_of(job_id)
+
+    async def history_of(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
+        """The history of a job that is visible to the reader, oldest first."""
         return await self._store.history(job_id)
 
     async def missing(self, job_id: JobId, *, caller: Caller) -> NotFound:

@@ -225,7 +225,7 @@ class OverviewService:
             counts[group.queue, group.status] += count
             if group.status is Status.RUNNABLE:
                 waiting.add(_first_of(group, caller))
-        oldest = await self._store.oldest_visible_runnable(waiting)
+        oldest = await self._store.oldest_visible_runnable(waiting) if waiting else {}
         known = self._catalog.queues_of(caller)
         return tuple(
             QueueOverview(

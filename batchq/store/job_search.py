@@ -11,20 +11,30 @@ Python is held once for a chunk, not for each row.
 import json
 import sqlite3
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heappush
 from itertools import chain
 from sqlite3 import Connection
 from typing import Any
 
+from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from batchq.domain.times import EPOCH, from_microseconds
 from batchq.errors import Unavailable
-from batchq.ports.job_search import JobCount, JobPage, PageQuery, SearchOrder, SearchPosition
-from batchq.store import index_ranges, job_reads
+from batchq.ports.job_search import (
+    JobCount,
+    JobPage,
+    ListFacts,
+    ListFactsQuery,
+    PageQuery,
+    SearchOrder,
+    SearchPosition,
+)
+from batchq.store import groups, index_ranges, job_reads
 from batchq.store.index_ranges import ROW_COST, TOP, IndexRange
 from batchq.store.search_conditions import SearchCondition, T, Value, conditions, finished_at
 
@@ -40,8 +50,8 @@ _EXPENSIVE = "The search needs more steps than one request may take: use fewer p
 class IndexScan:
     """The state of one scan, and its statements."""
 
-    def __init__(self, index_range: IndexRange, query: PageQuery, *, budget: int) -> None:
-        """`budget`: the most that the first chunk may cost."""
+    def __init__(self, index_range: IndexRange, query: PageQuery, statement: "ChunkStatement", *, budget: int) -> None:
+        """`statement`: that of the chunks of the range. `budget`: the most that the first chunk may cost."""
         #: All rows of the range with this key or a greater one have been read.
         self.position = query.before or TOP
         #: The cost of all rows that were read.
@@ -49,14 +59,20 @@ class IndexScan:
         #: Whether all rows of the range have been read.
         self.at_end = False
         self._range = index_range
-        # No row of an index by end is that of an array without its end.
-        wanted = conditions(replace(query, ended_arrays={}) if index_range.by_end else query)
-        self._statement, self._parameters, has_own_rows = _statement(index_range, wanted)
+        self._statement, self._parameters = statement.text, index_range.parameters | statement.parameters
+        row_cost = index_range.cost + statement.reads_table * ROW_COST
         #: How many rows are read next.
-        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // (index_range.cost + has_own_rows * ROW_COST))
+        self._chunk_rows = min(max(MIN_CHUNK, query.limit + 1), budget // row_cost)
 
     def advance(self, connection: Connection, budget: int) -> list[SearchPosition]:
         """Read the next chunk, and return the keys of its matching rows. `budget`: the most that it may cost."""
+        return _POSITIONS.decode(self._read(connection, budget))
+
+    def count(self, connection: Connection, budget: int) -> int:
+        """Read the next chunk, and return the number of its matching rows. `budget`: the most that it may cost."""
+        return int(self._read(connection, budget))
+
+    def _read(self, connection: Connection, budget: int) -> Any:  # noqa: ANN401 - as the statement returns it
         limit = max(1, min(self._chunk_rows, budget // self._range.cost))
         bounds: dict[str, Value] = {"at": self.position.at, "sequence": self.position.sequence, "limit": limit}
         found = connection.execute(self._statement, self._parameters | bounds).fetchone()
@@ -66,7 +82,7 @@ class IndexScan:
             self.position = self._key(connection, bounds, count) if self._range.by_end else SearchPosition(0, lowest)
         self.at_end = count < limit
         self._chunk_rows = min(limit * CHUNK_GROWTH, MAX_CHUNK)
-        return _POSITIONS.decode(matching)
+        return matching
 
     def _key(self, connection: Connection, bounds: dict[str, Value], count: int) -> SearchPosition:
         """The key of the last row that was read. Several rows may have ended at the same time."""
@@ -77,26 +93,92 @@ class IndexScan:
 
 def search_page(connection: Connection, query: PageQuery) -> JobPage:
     """See `JobSearch.search`."""
-    return _page(connection, query, *_found(connection, query, budget=MAX_ROWS))
+    return _page(connection, query, *_found(connection, query))
 
 
-def count_jobs(connection: Connection, query: PageQuery) -> JobCount:
-    """See `JobSearch.count`."""
-    found, floor = _found(connection, query, budget=MAX_COUNTED_ROWS)
-    count = len(_complete(found, floor))
-    return JobCount(jobs=min(count, query.limit), is_exact=floor is None and count <= query.limit)
+def count_each(connection: Connection, queries: Sequence[PageQuery]) -> tuple[JobCount, ...]:
+    """See `JobSearch.counts`."""
+    return tuple(_count(connection, query) for query in queries)
 
 
-def _found(
-    connection: Connection, query: PageQuery, *, budget: int
-) -> tuple[Sequence[SearchPosition], SearchPosition | None]:
+def list_facts(connection: Connection, query: ListFactsQuery) -> ListFacts:
+    """See `JobSearch.list_facts`."""
+    return ListFacts(
+        counts=count_each(connection, query.counts),
+        groups=() if query.groups is None else groups.newest_groups(connection, query.groups),
+        reruns=job_reads.reruns(connection, query.repeated) if query.repeated else {},
+    )
+
+
+def _count(connection: Connection, query: PageQuery) -> JobCount:
+    query = index_ranges.cheapest_order(query)
+    if (source := index_ranges.small_source(connection, query)) is not None:
+        count, is_whole = len(_sorted_keys(connection, query, source)), True
+    else:
+        query = index_ranges.bounded_position(connection, query)
+        ranges = index_ranges.ranges(connection, query)
+        scans = _scans(query, ranges, MAX_COUNTED_ROWS, counts_only=(is_disjoint := len(_sources(ranges)) == 1))
+        if is_disjoint:
+            count, is_whole = _sum(connection, query, scans)
+        else:
+            found, floor = _merge(connection, query, scans, MAX_COUNTED_ROWS)
+            count, is_whole = len(_complete(found, floor)), floor is None
+    return JobCount(jobs=min(count, query.limit), is_exact=is_whole and count <= query.limit)
+
+
+def _sources(ranges: Sequence[IndexRange]) -> set[str]:
+    """The indexes of the ranges. Two ranges of one index have no row in common."""
+    return {index_range.source for index_range in ranges}
+
+
+def _sum(connection: Connection, query: PageQuery, scans: Sequence[IndexScan]) -> tuple[int, bool]:
+    """How many rows of all scans match, and whether all were read. The scans take turns."""
+    count, budget = len(_ended_arrays(connection, query)), MAX_COUNTED_ROWS
+    waiting = deque(scans)
+    while waiting:
+        if budget <= 0 or count > query.limit:
+            return count, False
+        scan = waiting.popleft()
+        spent = scan.cost
+        try:
+            count += scan.count(connection, budget)
+        except sqlite3.OperationalError as why:
+            if "interrupted" not in str(why):
+                raise
+            if not any(each.cost for each in scans):
+                raise Unavailable(_EXPENSIVE) from why
+            return count, False
+        budget -= scan.cost - spent
+        if not scan.at_end:
+            waiting.append(scan)
+    return count, True
+
+
+def _found(connection: Connection, query: PageQuery) -> tuple[Sequence[SearchPosition], SearchPosition | None]:
     """The keys that were found, ascending, and the position down to which they are complete; None: all of them are."""
     if (source := index_ranges.small_source(connection, query)) is not None:
         return _sorted_keys(connection, query, source), None
     query = index_ranges.bounded_position(connection, query)
-    ranges = index_ranges.ranges(connection, query)
+    scans = _scans(query, index_ranges.ranges(connection, query), MAX_ROWS)
+    return _merge(connection, query, scans, MAX_ROWS)
+
+
+def _scans(
+    query: PageQuery, ranges: Sequence[IndexRange], budget: int, *, counts_only: bool = False
+) -> list[IndexScan]:
+    """`budget`: the most that the rows of all scans may cost."""
     fair = budget // (2 * max(1, len(ranges)))  # so that each scan begins within the bound
-    return _merge(connection, query, [IndexScan(index_range, query, budget=fair) for index_range in ranges], budget)
+    by_end = any(index_range.by_end for index_range in ranges)
+    # No row of an index by end is that of an array without its end.
+    wanted = conditions(replace(query, ended_arrays={}) if by_end else query)
+    made: dict[object, ChunkStatement] = {}  # most ranges of a query differ in their parameters alone
+    scans = []
+    for index_range in ranges:
+        key = index_range.source, index_range.where, index_range.implied
+        if key not in made:
+            made[key] = _statement(index_range, wanted, "count(*)" if counts_only else _keys(index_range))
+        scans.append(IndexScan(index_range, query, made[key], budget=fair))
+    return scans
 
 
 def _merge(
@@ -177,7 +259,7 @@ def _sorted_keys(connection: Connection, query: PageQuery, source: IndexRange) -
     return [SearchPosition(*value) for value in found][::-1]
 
 
-def _ended_arrays(connection: Connection, query: PageQuery) -> Iterable[SearchPosition]:
+def _ended_arrays(connection: Connection, query: PageQuery) -> Sequence[SearchPosition]:
     """For a search by end: arrays that an order has ended, whose rows are not in the indexes by end yet."""
     if query.order_by is not SearchOrder.ENDED or not query.ended_arrays:
         return []
@@ -204,12 +286,25 @@ class _Named:
         return text
 
 
-def _statement(index_range: IndexRange, wanted: Sequence[SearchCondition]) -> tuple[str, dict[str, Value], bool]:
-    """The aggregate of a chunk, its parameters, and whether rows of the table are read beside the index.
+def _keys(index_range: IndexRange) -> str:
+    """The aggregate of the keys of rows, as JSON."""
+    return f"json_group_array(json_array({'finished_at' if index_range.by_end else '0'}, sequence))"
 
-    Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
-    keys of the matching rows as JSON.
-    """
+
+class ChunkStatement(Struct, frozen=True, kw_only=True):
+    """The aggregate of a chunk."""
+
+    #: Columns: the number of rows, the lowest sequence, how many rows of the table were read beside the index, and the
+    #: result of the matching rows.
+    text: str
+    #: Without those of the range.
+    parameters: dict[str, Value]
+    #: Whether rows of the table are read beside the index.
+    reads_table: bool
+
+
+def _statement(index_range: IndexRange, wanted: Sequence[SearchCondition], result: str) -> ChunkStatement:
+    """`result`: the aggregate of the matching rows."""
     named = _Named()
     needed = [condition for condition in wanted if condition.columns not in index_range.implied]
     covered = [condition for condition in needed if condition.columns <= index_range.columns]
@@ -222,12 +317,11 @@ def _statement(index_range: IndexRange, wanted: Sequence[SearchCondition]) -> tu
     looked_up = f"count(*) FILTER (WHERE {own})" if rest else "0"
     key = {"finished_at", "sequence"} if index_range.by_end else {"sequence"}
     columns = sorted(key.union(*(condition.columns for condition in covered)))
-    pair = "json_array(finished_at, sequence)" if index_range.by_end else "json_array(0, sequence)"
     statement = (
-        f"SELECT count(*), min(sequence), {looked_up}, json_group_array({pair}) FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
+        f"SELECT count(*), min(sequence), {looked_up}, {result} FILTER (WHERE {matches}) "  # noqa: S608 - text of this module only
         f"FROM (SELECT {', '.join(columns)} FROM {_chunk(index_range)} LIMIT :limit) AS scanned"
     )
-    return statement, index_range.parameters | named.parameters, bool(rest)
+    return ChunkStatement(text=statement, parameters=named.parameters, reads_table=bool(rest))
 
 
 def _chunk(index_range: IndexRange) -> str:

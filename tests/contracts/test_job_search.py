@@ -14,7 +14,7 @@ from batchq.domain.ids import DefinitionRef, QueueName, child_id
 from batchq.domain.job import ArrayChild
 from batchq.domain.job_selection import JobSelection
 from batchq.domain.stop_values import Hold, StopOrder
-from batchq.ports.job_search import PageQuery, SearchOrder
+from batchq.ports.job_search import JobCount, PageQuery, SearchOrder
 from batchq.ports.jobs import Changes
 from batchq.store import job_search
 from tests.support.builders import NOON, attempt, job, job_id, moment
@@ -168,7 +168,7 @@ async def test_any_search_finds_the_jobs_of_its_specification(singles, data, bou
         supported = replace(_supported(query), ended_arrays=over, stopped_arrays=stopped_arrays)
         with patch.multiple(job_search, MAX_ROWS=bound, MAX_COUNTED_ROWS=bound, MIN_CHUNK=min(64, bound)):
             listed = await whole_search(store, supported)
-            counted = await store.count(supported)
+            (counted,) = await store.counts([supported])
         assert listed == [other_value.sequence for other_value in searched(jobs, supported, ended)]
         assert counted.jobs <= len(listed)
         assert not counted.is_exact or counted.jobs == len(listed)
@@ -205,3 +205,14 @@ async def named(store, jobs, *names):
     await store.commit(Changes(inserted=tuple(jobs)))
     page = await store.search(PageQuery(selection=JobSelection(names=frozenset(names)), limit=9))
     return [other_job.sequence for other_job in page.jobs]
+
+
+async def test_failed_jobs_with_a_rare_name_are_counted_exactly_behind_many_others(store):
+    """They have an index of their own: a count reads no row of the others."""
+    others = [job(number=number, status=Status.SUCCEEDED, name="fit") for number in range(30)]
+    failed = [job(number=number, status=Status.FAILED, name="rare") for number in range(30, 33)]
+    history = tuple(moment(each, at=NOON) for each in (*others, *failed))
+    await store.commit(Changes(inserted=(*failed, *others), history=history))
+    query = PageQuery(selection=JobSelection(statuses=frozenset({Status.FAILED}), names=frozenset({"*are*"})), limit=9)
+    with patch.object(job_search, "MAX_COUNTED_ROWS", 8):
+        assert await store.counts([query]) == (JobCount(jobs=3, is_exact=True),)

@@ -1,0 +1,47 @@
+"""How many transactions of the database a page reads: each costs 0.1 ms of CPU, more than most of the statements."""
+
+from unittest.mock import patch
+
+import pytest
+
+from batchq.compute.simulated.script import Script
+from batchq.store.database import ReadThread
+
+
+@pytest.fixture
+async def finished(browser):
+    """The id of a job that has ended; no other job waits."""
+    return await browser.run("train", until="SUCCEEDED", script=Script(seconds=0))
+
+
+async def reads(browser, path):
+    """The number of transactions of the second load of a page, which has its pictures already."""
+    await browser.open(path)
+    counted, run = [], ReadThread.run
+
+    async def counting(thread, work):
+        counted.append(work)
+        return await run(thread, work)
+
+    with patch.object(ReadThread, "run", counting):
+        await browser.open(path)
+    return len(counted)
+
+
+@pytest.mark.parametrize(
+    ("path", "transactions"),
+    [
+        ("/ui/", 1),  # recent failures
+        ("/ui/jobs", 2),  # the jobs; the groups, the reruns and the counts of the tabs
+        ("/ui/jobs?state=SUCCEEDED", 2),
+        ("/ui/jobs?name=*rare*", 2),
+    ],
+)
+@pytest.mark.usefixtures("finished")
+async def test_a_page_reads_nothing_that_cannot_exist_and_nothing_twice(browser, path, transactions):
+    assert await reads(browser, path) == transactions
+
+
+async def test_the_page_of_a_job_reads_its_explanation_and_its_history_of_the_job_that_it_has(browser, finished):
+    # The job, its history, its reruns, the jobs that wait for it, and the job twice for its log.
+    assert await reads(browser, f"/ui/jobs/{finished}") == 6
