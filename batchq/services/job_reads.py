@@ -132,7 +132,7 @@ class PendingOrdersView:
     async def list_facts(self, query: ListFactsQuery) -> ListFacts:
         pending = self._pending_orders()
         return await self._store.list_facts(
-            replace(query, counts=[_with_pending(each, pending) for each in query.counts])
+            replace(query, counts=[_with_pending(count, pending) for count in query.counts])
         )
 
     async def _page(self, read: Callable[[PageQuery], Awaitable[JobPage]], query: PageQuery) -> JobPage:

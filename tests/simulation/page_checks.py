@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
-from batchq.domain.enums import FINISHED, QUEUED, Status
-from batchq.domain.ids import JobId
+from batchq.domain.enums import Status
+from batchq.domain.ids import JobId, child_id
 from batchq.domain.job import Job
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.lifecycle.arrays import is_parent, size
+from batchq.domain.lifecycle.arrays import is_parent, size, unspawned_child
 from batchq.domain.lifecycle.views import PendingArrayOrders, has_pending_order
 from batchq.engine.engine import Engine
 from batchq.ports.job_search import PageQuery
@@ -55,7 +55,8 @@ class PageChecks(Checks):
         for read in (self._view.list, self._view.search):
             page = _result(read(query))
             self._check_equal(f"{read.__name__} of {selection}", {job.id for job in page.jobs}, expected)
-        self._check_equal(f"the count of {selection}", _result(self._view.count(query)).jobs, len(expected))
+        (count,) = _result(self._view.counts([query]))
+        self._check_equal(f"the count of {selection}", count.jobs, len(expected))
 
     def _check_array(self, array: Job, children: list[Job]) -> None:
         """The summary of an array is the sum of its children as they are listed."""
@@ -68,10 +69,11 @@ class PageChecks(Checks):
         runs = Counter[Status]()
         for run in _result(self._view.child_runs(self.jobs[array.id])):
             runs[run.status] += run.end - run.first
-        if array.status not in FINISHED or array.array_state is None:
-            missing = size(array) - len(children)
-            unspawned = Status.FAILED if array.stop_orders and array.array_state is not None else array.status
-            true[unspawned] += missing if array.status in QUEUED else 0
+        is_stopped = array.stop_orders and array.array_state is not None
+        for index in range(size(array)):
+            unspawned = unspawned_child(array, child_id(array.id, index))
+            if unspawned is not None:
+                true[Status.FAILED if is_stopped else unspawned.status] += 1
         self._check_equal(f"the children of {array.id}", dict(runs), dict(+true))
 
     def _check_equal(self, what: str, shown: object, expected: object) -> None:
