@@ -19,8 +19,7 @@ from batchq.ports.clock import Boot, BootClock, ClockAnchor, ClockStore
 log = logging.getLogger(__name__)
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TRIES = 3  # readings of both clocks, of which the one with the shortest interruption is used
-#: Its seconds count from the machine's boot. They include suspension where the system has CLOCK_BOOTTIME.
-_BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_BOOT_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 NOTICEABLE = timedelta(seconds=1)  # the clocks are read one after another, so small differences are measurement errors
 
 
@@ -35,7 +34,7 @@ class SystemClock:
         self._booted_at = _boot_time()
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self._booted_at + time.clock_gettime(_BOOT_CLOCK), UTC)
+        return datetime.fromtimestamp(self._booted_at + _elapsed(), UTC)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -80,14 +79,16 @@ async def align(store: ClockStore, clock: BootClock) -> None:
     await store.anchor_clock(replace(new, since=old.since + by), shift)
 
 
+def _elapsed() -> float:
+    """Seconds since the machine's boot, including suspension where the system has CLOCK_BOOTTIME."""
+    return time.monotonic() if _BOOT_CLOCK is None else time.clock_gettime(_BOOT_CLOCK)
+
+
 def _boot_time() -> float:
     """The wall time of the machine's boot, in seconds since the epoch.
 
     The process may be interrupted between the readings of two clocks, so the closest of several pairs decides.
     """
-    readings = [
-        (time.clock_gettime(_BOOT_CLOCK), datetime.now(UTC).timestamp(), time.clock_gettime(_BOOT_CLOCK))
-        for _ in range(_TRIES)
-    ]
+    readings = [(_elapsed(), datetime.now(UTC).timestamp(), _elapsed()) for _ in range(_TRIES)]
     before, wall, _ = min(readings, key=lambda reading: reading[2] - reading[0])
     return wall - before
