@@ -31,6 +31,7 @@ from batchq.compute.kubernetes.pods import (
     is_shared,
     uid_of,
 )
+from batchq.compute.kubernetes.quotas import namespace_refusal
 from batchq.compute.kubernetes.start_refusals import create_refusal, mount_refusal
 from batchq.compute.kubernetes.start_requests import StartRequests, wait_for_event
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
@@ -199,7 +200,7 @@ class PodStarts:
             requested = self._build(launch, replaces)
             reply = await self._pods.post(requested)
         if not reply.ok:
-            raise create_refusal(reply)
+            raise namespace_refusal(reply) or create_refusal(reply)
         created = decode_pod(reply.content)
         for container, change in changes_by_admission(requested, created).items():
             pod = created["metadata"]["name"]

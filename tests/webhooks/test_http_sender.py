@@ -271,7 +271,9 @@ async def test_look_ups_continue_once_the_machine_can_start_threads_again(receiv
         full.setattr(http_sender.Thread, "start", start)
         for _ in range(LOOKUP_THREADS):
             assert (await sender.send(request("https://hooks.example.com/"), user=ADA)).verdict is FAILED
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 1))])
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 1))]
+    )
 
     outcome = await sender.send(request("https://hooks.example.com/"), user=ADA)
 

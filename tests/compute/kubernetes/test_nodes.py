@@ -91,7 +91,11 @@ SIDECAR = _requesting("300m", "32Mi", restartPolicy="Always")
 @pytest.mark.parametrize(
     ("spec", "millicpus", "memory_mib"),
     [
-        ({"containers": APPS, "initContainers": [{"resources": {"limits": {"cpu": "250m", "memory": "64Mi"}}}]}, 1000, 64),
+        (
+            {"containers": APPS, "initContainers": [{"resources": {"limits": {"cpu": "250m", "memory": "64Mi"}}}]},
+            1000,
+            64,
+        ),
         ({"containers": APPS, "initContainers": [SIDECAR]}, 1300, 34),
         ({"containers": APPS, "initContainers": [_requesting("250m", "64Mi"), SIDECAR]}, 1300, 64),
         ({"containers": APPS, "initContainers": [SIDECAR, _requesting("2", "64Mi")]}, 2300, 96),
