@@ -245,6 +245,10 @@ HOST = [
     f"mkdir /var/lib/docker/overlay2/{ID}-init: no space left on device",
     f"open /var/lib/docker/containers/{ID}/.tmp-config.v2.json7: read-only file system",
     f"mkdir /run/containerd/io.containerd.runtime.v2.task/moby/{ID}: no space left on device",
+    # Docker 28 with the image store of containerd, which is the default of Docker 29.
+    "write /data/containerd/daemon/io.containerd.metadata.v1.bolt/meta.db: no space left on device",
+    "failed to create prepare snapshot dir: failed to create temp dir: mkdir /var/lib/containerd/"
+    "io.containerd.snapshotter.v1.overlayfs/snapshots/new-2914612498: no space left on device",
 ]
 JOB = [
     RUNC_24 + 'error mounting "/etc" to rootfs at "/etc/passwd": not a directory: unknown: Are you trying to mount',
@@ -260,6 +264,7 @@ JOB = [
     "failed to initialize logging driver: dial tcp: lookup fork/exec /usr/bin/runc: no such host",
     "error while creating mount source path '/run/x': mkdir /run/x: read-only file system",
     f"mkdir /var/lib/docker/overlay2/{ID}/merged/app/dir: no space left on device",
+    f"mkdir /var/lib/docker/rootfs/overlayfs/{ID}/io.containerd.x/dir: no space left on device",
     "cgroups: cgroup deleted: unknown",
     "no such file or directory",
 ]
