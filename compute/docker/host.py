@@ -366,5 +366,5 @@ def _disk_space(root: Path) -> DiskSpace | None:
 def _containers(client: Client, instance: str) -> tuple[Inspection, ...]:
     """The containers of the instance, from a list alone: the inspection of a stuck container would not return."""
     listed = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
-    rows = [row for row in listed if not is_copy(client, instance, row)]
+    rows = [row for row in reply_rows(listed, "containers") if not is_copy(client, instance, row)]
     return tuple(parse_survey(rows, instance, lambda _, __: ContainerState.RUNNING).values())
