@@ -435,6 +435,21 @@ async def test_a_pod_waits_for_a_quota_of_the_namespace(model):
         await _create_answered(runtime, cluster, 403, QUOTA.format("512Mi", "limits.memory=1Gi,pods=9"))
 
 
+async def test_a_pod_that_itself_uses_the_quota_up_is_found_again(model):
+    """The reply to its creation was lost. The API server compares the quota before the name."""
+    runtime, cluster = model
+    container = launch()
+    cluster.fault = lambda method, _path: "lost" if method == "POST" else None
+    with pytest.raises(RuntimeUnknown):
+        await runtime.create(container)
+    full = QUOTA.format("512Mi", "limits.memory=1Gi,pods=9")
+    cluster.fault = lambda method, path: (403, full) if method == "POST" and path.endswith("/pods") else None
+
+    made = await runtime.create(container)
+
+    assert made.container_id == cluster.pods[name_of(container.tag)]["metadata"]["uid"]
+
+
 async def test_a_pod_waits_for_the_end_of_its_namespace(model):
     """Its successor is another one, which an operator has to accept."""
     runtime, cluster = model
