@@ -32,7 +32,7 @@ MAX_PACKAGE_LINES = {
     "batchq/system": 850,
     "batchq/webhooks": 850,
     "compute": 700,
-    "compute/docker": 5_800,
+    "compute/docker": 5_850,
     "compute/kubernetes": 4_850,
     "compute/simulated": 1_050,
     "tests": 118_500,
