@@ -87,11 +87,11 @@ def is_copy(client: Client, instance: str, row: object) -> bool:
     """
     tag = tag_of(labels_of(row, "Labels"), instance)
     names = member(row, "Names", of=object)
-    if tag is None or (isinstance(names, list) and f"/{container_name(instance, tag)}" in names):
+    if tag is None or not isinstance(names, list) or f"/{container_name(instance, tag)}" in names:
         return False
     try:
         image: object = client.inspect_image(member(row, "ImageID", of=str))  # type: ignore[no-untyped-call]  # it has no types in the stubs
-    except APIError:  # the image was removed
+    except (APIError, RuntimeUnknown):  # the image was removed, or the engine does not name it
         return False
     return tag_of(labels_of(image, "Config", "Labels"), instance) == tag
 
