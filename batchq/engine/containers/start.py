@@ -62,7 +62,7 @@ class Start:
     _pulled = False
     #: How many refusals have been followed by a retry.
     _refusals = 0
-    #: How many tries have had no effect or no answer.
+    #: How many tries have had no effect.
     _tries = 0
     #: Seconds before the next try after an unanswered call or a failure of the host.
     _pause = FIRST_PAUSE
@@ -136,7 +136,7 @@ class Start:
                 log.log(level, "container %s: not started yet, the start is retried: %s", self._tag, unknown)
                 phase = StartPhase.REFUSED if isinstance(unknown, StartHadNoEffect) else StartPhase.UNANSWERED
                 self._enter(phase, str(unknown))
-                self._tries += 1
+                self._tries += phase is StartPhase.REFUSED
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as unusable:
