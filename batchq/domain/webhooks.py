@@ -23,6 +23,9 @@ PAUSES = (5, 30, 120, 300)  # seconds before the repetitions of a failed deliver
 LONGEST_PAUSE = 600.0  # seconds before each later repetition
 MAX_RETRY_AFTER = timedelta(hours=1)
 MAX_FAILING = timedelta(days=3)  # without a success, after which a webhook is disabled
+#: Tries of one delivery, over some hours, before a webhook is disabled: the server may have been off for days, or an
+#: event was rejected days ago and none followed.
+MIN_FAILED_TRIES = 24
 MAX_REJECTED_TRIES = 3  # tries of an event that the endpoint rejects
 MAX_REJECTIONS = 20  # rejected events in a row, after which the endpoint itself counts as failing
 MAX_UNDELIVERED = 100  # undelivered events that are kept, the newest
@@ -226,12 +229,12 @@ def disabled(progress: DeliveryProgress, reason: str) -> DeliveryProgress:
 
 
 def at_start(progress: DeliveryProgress, now: datetime) -> DeliveryProgress:
-    """The progress at the start of a server: a delivery that failed is tried at once.
+    """The progress at the start of a server: a delivery that failed is tried at once, and its tries are counted anew.
 
     The clock may have been set back, so no stored time is later than now.
     """
     since = None if progress.failing_since is None else min(progress.failing_since, now)
-    return replace(progress, next_at=None, failing_since=since)
+    return replace(progress, tries=0, next_at=None, failing_since=since)
 
 
 def _completed(progress: DeliveryProgress, delivery: PendingDelivery) -> DeliveryProgress:
@@ -264,10 +267,13 @@ def _rejected(
 
 
 def _failed(progress: DeliveryProgress, outcome: DeliveryOutcome, now: datetime, jitter: float) -> DeliveryProgress:
-    """The progress with the same delivery to be tried again, or a disabled webhook after MAX_FAILING."""
+    """The progress with the same delivery to be tried again, or a disabled webhook after MAX_FAILING.
+
+    A delivery is tried MIN_FAILED_TRIES times before that.
+    """
     since = progress.failing_since or now
     failed = replace(progress, tries=progress.tries + 1, failing_since=since, failure=outcome.text)
-    if now - since >= MAX_FAILING:
+    if now - since >= MAX_FAILING and failed.tries >= MIN_FAILED_TRIES:
         return disabled(failed, f"no delivery succeeded for {MAX_FAILING.days} days: {outcome.text}")
     pause = PAUSES[progress.tries] if progress.tries < len(PAUSES) else LONGEST_PAUSE
     requested = min(outcome.retry_after or timedelta(), MAX_RETRY_AFTER)

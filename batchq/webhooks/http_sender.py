@@ -152,7 +152,11 @@ class _Resolver(AbstractResolver):
     async def _found(self, host: str, port: int, family: socket.AddressFamily) -> list[Any]:
         await self._free.acquire()
         done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        Thread(target=self._look_up, args=(done, host, port, family), name="webhook-lookup", daemon=True).start()
+        try:
+            Thread(target=self._look_up, args=(done, host, port, family), name="webhook-lookup", daemon=True).start()
+        except RuntimeError as failure:  # the machine cannot start another thread
+            self._free.release()
+            raise OSError(str(failure)) from failure
         return await done
 
     async def close(self) -> None:

@@ -9,9 +9,9 @@ from docker.errors import APIError, NotFound
 
 from batchq.compute.docker import podman
 from batchq.compute.docker.client import Client
-from batchq.compute.docker.create_request import INSTANCE
+from batchq.compute.docker.create_request import INSTANCE, container_name, tag_of
 from batchq.compute.docker.errors import message_of, translate_errors
-from batchq.compute.docker.inspection import member, parse_inspection
+from batchq.compute.docker.inspection import labels_of, member, parse_inspection, reply_rows
 from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState
@@ -57,15 +57,15 @@ def remove_by_id(client: Client, container_id: str) -> None:
     client.remove_container(container_id, v=True, force=True)
 
 
-def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) -> object:
-    """List the containers of the instance, in any state.
+def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) -> list[object]:
+    """List the containers of the instance, in any state, without copies.
 
     Podman can lose the storage of a container and then refuses every list, until the container is removed. `is_own`
     returns whether batchq created the container with this id: only such a container is removed.
     """
     filters = {"label": f"{INSTANCE}={instance}"}
     try:
-        return client.containers(all=True, filters=filters)
+        rows: object = client.containers(all=True, filters=filters)
     except APIError as error:
         container_id = podman.lost_record(message_of(error))
         if container_id is None:
@@ -75,7 +75,25 @@ def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) 
             raise
         log.warning("container %s: removed, because the engine has lost its storage", container_id)
         client.remove_container(container_id, v=True, force=True)
-    return client.containers(all=True, filters=filters)
+        rows = client.containers(all=True, filters=filters)
+    return [row for row in reply_rows(rows, "containers") if not is_copy(client, instance, row)]
+
+
+def is_copy(client: Client, instance: str, row: object) -> bool:
+    """Whether another client created the container of a list from an image that was committed from a job's container.
+
+    Such an image has the labels of the job's container, and no image sets a name. A container of a job that an
+    administrator renamed is not a copy: its labels are not those of its image.
+    """
+    tag = tag_of(labels_of(row, "Labels"), instance)
+    names = member(row, "Names", of=object)
+    if tag is None or not isinstance(names, list) or f"/{container_name(instance, tag)}" in names:
+        return False
+    try:
+        image: object = client.inspect_image(member(row, "ImageID", of=str))  # type: ignore[no-untyped-call]  # it has no types in the stubs
+    except (APIError, RuntimeUnknown):  # the image was removed, or the engine does not name it
+        return False
+    return tag_of(labels_of(image, "Config", "Labels"), instance) == tag
 
 
 def resume_if_paused(client: Client, inspected: object) -> None:

@@ -84,6 +84,8 @@ _HOST = re.compile(
             # The disk with the engine's own state, not the container's file system.
             rf"{_CALL} {_PATH}/(?:overlay2|containers)/{_ID}(?:-init)?(?:/[\w.-]+)?: {_BROKEN_DISK}",
             rf"{_CALL} /(?:var/)?run{_PATH}: {_BROKEN_DISK}",
+            # The same of containerd's image store. Paths in the file system of a container have the container's id.
+            rf"(?:failed to [\w ]+: )*{_CALL} (?!\S*/{_ID}/){_PATH}/io\.containerd\.[\w.-]+{_PATH}: {_BROKEN_DISK}",
         )
     )
 )

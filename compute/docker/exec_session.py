@@ -82,7 +82,11 @@ async def open_session(
         raise RuntimeUnreachable(f"exec: {error}") from error
     session = DockerExecSession(reader, writer, prepared, run, has_terminal=command.terminal is not None)
     if command.terminal is not None:
-        await session.resize(command.terminal)
+        try:
+            await session.resize(command.terminal)
+        except BaseException:
+            await session.close()  # or the command would run as long as its container
+            raise
     return session
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from docker.errors import APIError
 
 from batchq.compute.docker.client import Client, ClientFactory
+from batchq.compute.docker.container_requests import is_copy
 from batchq.compute.docker.create_request import GPUS, INSTANCE, MIB
 from batchq.compute.docker.errors import is_interrupted, is_timeout, translate_errors
 from batchq.compute.docker.inspection import labels_of, member, parse_survey, reply_rows, state_of, time_of
@@ -364,5 +365,6 @@ def _disk_space(root: Path) -> DiskSpace | None:
 
 def _containers(client: Client, instance: str) -> tuple[Inspection, ...]:
     """The containers of the instance, from a list alone: the inspection of a stuck container would not return."""
-    rows = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
+    listed = client.containers(all=True, filters={"label": f"{INSTANCE}={instance}"})
+    rows = [row for row in reply_rows(listed, "containers") if not is_copy(client, instance, row)]
     return tuple(parse_survey(rows, instance, lambda _, __: ContainerState.RUNNING).values())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from signal import Signals
 from typing import TypeVar
 
 from batchq.compute.docker.create_request import tag_of
@@ -9,6 +10,15 @@ from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Created, Inspection
 
+#: The signals of Linux, by name without `SIG` and by number. glibc uses 32 and 33.
+_SIGNALS = frozenset(
+    {
+        *(name.removeprefix("SIG") for name in Signals.__members__),
+        *(f"RTMIN+{number}" for number in range(1, 16)),
+        *(f"RTMAX-{number}" for number in range(1, 15)),
+        *map(str, (*range(1, 32), *range(34, 65))),
+    }
+)
 MAX_ERROR_TEXT = 200  # characters of an error text, which quotes the reply
 STATES = {
     "created": ContainerState.CREATED,
@@ -113,9 +123,12 @@ def parse_created(tag: Tag, inspected: object) -> Created:
 
 
 def stop_signal(inspected: object) -> str:
-    """The stop signal of the image, or else SIGTERM."""
+    """The stop signal of the image; SIGTERM if the image has none, or one that does not exist, as `docker stop` does.
+
+    The engine does not check the signal of an image, and would refuse to send it.
+    """
     own = member(inspected, "Config", of=dict).get("StopSignal")
-    return own if isinstance(own, str) and own else "SIGTERM"
+    return own if isinstance(own, str) and own.upper().removeprefix("SIG") in _SIGNALS else "SIGTERM"
 
 
 def address_of(inspected: object) -> str | None:

@@ -20,7 +20,7 @@ from batchq.compute.kubernetes.connection import ClusterAccess
 from batchq.errors import RuntimeUnknown, RuntimeUnreachable
 
 CONNECT_TIMEOUT = 5.0  # seconds, with the handshake of TLS
-REQUEST_TIMEOUT = 30.0  # seconds from the request to the end of its reply
+REQUEST_TIMEOUT = 30.0  # seconds from the request to the end of its reply, or to the head of a followed log
 KEEPALIVE = 60.0  # seconds for which an idle connection is kept; the API server closes it after 90
 MAX_UNREAD = 2**18  # bytes of a stream that wait in memory, before no more is received
 FINAL_STATUS = 200  # the first one; a provisional response (1xx) comes before the final one
@@ -230,7 +230,8 @@ class HttpConnections:
     ) -> AsyncIterator[HttpStream]:
         """A GET request whose reply is read as it arrives. Raises as `request`.
 
-        `silence`: seconds without anything after which no valid reply has arrived; None: the caller decides.
+        `silence`: seconds without anything after which no valid reply has arrived; None: the caller decides, once the
+        head of the reply has arrived. A kubelet sends the head of a log that is followed at once.
         """
         call = f"GET {path}"
         request = self._encode("GET", path, query, headers, None)
@@ -247,7 +248,8 @@ class HttpConnections:
             if silence is not None:
                 check(silence)
             with _translated(call):
-                await connection.wait_for_status()
+                async with asyncio.timeout(REQUEST_TIMEOUT if silence is None else None):
+                    await connection.wait_for_status()
             yield HttpStream(call, connection)
         finally:
             if timer is not None:

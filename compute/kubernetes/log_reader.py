@@ -289,7 +289,8 @@ class FollowedLog:
         self._rest = rest
         self._path = path
         self._container = container
-        self._content: list[bytes] = []
+        #: What the connection with the most bytes has received, and how many these were.
+        self._content, self._size = list[bytes](), 0
         self._connected = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name=f"kubernetes: follow {path}")
 
@@ -319,14 +320,34 @@ class FollowedLog:
 
     async def _follow(self) -> None:
         try:
-            async with self._rest.stream(f"{self._path}/log", log_query(self._container, 0, follow=True)) as response:
-                self._connected.set()
-                size = 0
-                async for chunk in response.pieces():
-                    size += len(chunk)
-                    if response.status == HTTPStatus.OK and size <= MAX_FOLLOWED:
-                        self._content.append(chunk)
-        except RuntimeUnknown:
-            return
+            while await self._read():
+                pass
         finally:
             self._connected.set()
+
+    async def _read(self) -> bool:
+        """Follow the log from its beginning by one connection. Returns whether the log may have more.
+
+        A program may write nothing for minutes while it stops, and the connection may be broken unnoticed meanwhile.
+        """
+        content, size = list[bytes](), 0
+        try:
+            query = log_query(self._container, 0, follow=True)
+            async with self._rest.stream(f"{self._path}/log", query, is_followed=True) as response:
+                self._connected.set()
+                while response.status == HTTPStatus.OK:
+                    async with asyncio.timeout(SILENCE):
+                        chunk = await response.read()
+                    if not chunk:
+                        return False
+                    size += len(chunk)
+                    if size <= MAX_FOLLOWED:
+                        content.append(chunk)
+        except TimeoutError:
+            return True
+        except RuntimeUnknown:
+            return False
+        finally:
+            if size > self._size:
+                self._content, self._size = content, size
+        return False

@@ -13,6 +13,7 @@ from math import ceil
 from typing import Any
 
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from batchq.compute.kubernetes.list_watch import ListWatch
 from batchq.compute.kubernetes.pod_names import ENVIRONMENT_LABEL, INSTANCE
@@ -296,14 +297,34 @@ def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def demand_of(pod: Pod) -> Resources:
-    """What the kubelet reserves for the pod."""
-    spec = pod["spec"]
-    running = total(map(_requests, spec.get("containers") or ()))
-    largest = [_requests(container) for container in spec.get("initContainers") or ()]
+    """What the kubelet reserves for the pod.
+
+    An init container with the restart policy Always is a sidecar, which runs on beside the other containers. `overhead`
+    is that of the pod's RuntimeClass. Resources of the pod itself replace those of its containers.
+    """
+    spec, sidecars, initial = pod["spec"], Resources(millicpus=0, memory_mib=0), Resources(millicpus=0, memory_mib=0)
+    for container in spec.get("initContainers") or ():
+        demand = total((sidecars, _requests(container.get("resources"))))
+        sidecars = demand if container.get("restartPolicy") == "Always" else sidecars
+        initial = _larger(initial, demand)
+    running = total(_requests(container.get("resources")) for container in spec.get("containers") or ())
+    demand, own = _larger(total((running, sidecars)), initial), spec.get("resources")
+    if own:
+        requested = _requests(own)
+        demand = replace(
+            demand,
+            millicpus=requested.millicpus or demand.millicpus,
+            memory_mib=requested.memory_mib or demand.memory_mib,
+        )
+    return total((demand, _requests({"requests": spec.get("overhead")})))
+
+
+def _larger(one: Resources, other: Resources) -> Resources:
+    """The larger of the two in each dimension."""
     return Resources(
-        millicpus=max([running.millicpus, *(resources.millicpus for resources in largest)]),
-        memory_mib=max([running.memory_mib, *(resources.memory_mib for resources in largest)]),
-        gpus=max([running.gpus, *(resources.gpus for resources in largest)]),
+        millicpus=max(one.millicpus, other.millicpus),
+        memory_mib=max(one.memory_mib, other.memory_mib),
+        gpus=max(one.gpus, other.gpus),
     )
 
 
@@ -336,9 +357,10 @@ def _parsed(number: str) -> Decimal:
         raise RuntimeUnknown(f"invalid reply: {number!r} is not a quantity") from error
 
 
-def _requests(container: Mapping[str, Any]) -> Resources:
-    resources = container.get("resources") or {}
-    requested = (resources.get("limits") or {}) | (resources.get("requests") or {})
+def _requests(resources: Mapping[str, Any] | None) -> Resources:
+    """What these `resources` of a container or a pod reserve. None: nothing."""
+    named = resources or {}
+    requested = (named.get("limits") or {}) | (named.get("requests") or {})
     return Resources(
         millicpus=ceil(quantity(requested.get("cpu")) * 1000),
         memory_mib=ceil(quantity(requested.get("memory")) / MIB),

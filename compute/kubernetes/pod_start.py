@@ -31,6 +31,7 @@ from batchq.compute.kubernetes.pods import (
     is_shared,
     uid_of,
 )
+from batchq.compute.kubernetes.quotas import namespace_refusal
 from batchq.compute.kubernetes.start_refusals import create_refusal, mount_refusal
 from batchq.compute.kubernetes.start_requests import StartRequests, wait_for_event
 from batchq.compute.kubernetes.watching import PodReader, PodWatch
@@ -186,8 +187,12 @@ class PodStarts:
         """Create the pod, or return the one that an earlier create of this node made."""
         requested = self._build(launch)
         reply = await self._pods.post(requested)
-        if reply.status == HTTPStatus.CONFLICT:
+        refusal = namespace_refusal(reply)
+        # A quota is checked before the name: the existing pod itself may use the quota up.
+        if reply.status == HTTPStatus.CONFLICT or refusal is not None:
             existing = await self._pods.get(launch.tag)
+            if existing is None and refusal is not None:
+                raise refusal
             if existing is not None and launch.tag not in self._reader.all_tags_of(existing):
                 raise NameTaken(f"pod {self._pods.name_of(launch.tag)} does not belong to this server")
             if existing is not None and not self._reader.is_spent(existing):
@@ -199,7 +204,7 @@ class PodStarts:
             requested = self._build(launch, replaces)
             reply = await self._pods.post(requested)
         if not reply.ok:
-            raise create_refusal(reply)
+            raise namespace_refusal(reply) or create_refusal(reply)
         created = decode_pod(reply.content)
         for container, change in changes_by_admission(requested, created).items():
             pod = created["metadata"]["name"]

@@ -156,8 +156,7 @@ class KubernetesRuntime:
             for pod in pods:
                 listed.add(uid_of(pod))
                 if self._reader.all_tags_of(pod) and not self._reader.tags_of(pod):
-                    # The server ended between the removal of the last container and that of the pod.
-                    await self._remove_pod(pod)
+                    await self._remove_again(pod)
                 self._budgets.keep_for(pod)
                 has_left = await self._departed.include(pod)
                 for tag in self._reader.tags_of(pod):
@@ -250,6 +249,13 @@ class KubernetesRuntime:
     async def _remove_pod(self, pod: Pod, *, has_ended: bool = False) -> None:
         await self._pods.remove(pod, REMOVE, has_ended=has_ended)
         self._nodes.release(uid_of(pod))
+
+    async def _remove_again(self, pod: Pod) -> None:
+        """Remove a pod whose removal did not follow that of its last container. A failure must not hide other pods."""
+        try:
+            await self._remove_pod(pod)
+        except RuntimeUnknown as unknown:
+            log.warning("pod %s: not removed yet: %s", pod["metadata"]["name"], unknown)
 
     def _annotate_run(self, pod: Pod, tag: Tag, state: PodState) -> None:
         """Write the run of a container into its pod once. A container that ends before a survey needs no write."""

@@ -37,7 +37,7 @@ NOT_FOUND, NOT_EXECUTABLE, NOT_STARTED = 127, 126, 128  # exit codes of a progra
 def create_refusal(reply: ApiReply) -> ContainerRuntimeError:
     """The meaning of an error reply to the creation of a pod.
 
-    A quota or a policy of the namespace (403) may allow the pod later.
+    A policy of the namespace (403) may allow the pod later. For its quotas see `namespace_refusal`.
     """
     text = f"CannotCreateContainerError: {reply.message}"[:MAX_REASON]
     if reply.status == HTTPStatus.FORBIDDEN:

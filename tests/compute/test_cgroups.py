@@ -208,6 +208,13 @@ async def test_io_that_the_kernel_does_not_count_is_not_measured(tmp_path):
     assert (found.bytes_read, found.bytes_written) == (None, None)
 
 
+async def test_nothing_is_learnt_from_no_containers(tmp_path):
+    machine = Machine(tmp_path, version="v2", path=V2_PATHS[0])
+
+    assert await machine.reader().measure({}, NOW) == {}
+    assert machine.inspections == 0
+
+
 async def test_a_container_without_a_cgroup_is_left_out(tmp_path):
     machine = Machine(tmp_path, version="v2", path=f"/docker/{ID}")
 

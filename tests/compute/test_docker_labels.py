@@ -1,8 +1,10 @@
 """Labels of an image are merged by the engine into those of each of its containers. They count for nothing."""
 
+from contextlib import suppress
 from uuid import uuid4
 
 import pytest
+from docker.errors import NotFound
 from msgspec.structs import replace
 
 from batchq.compute.docker import host
@@ -78,3 +80,43 @@ async def test_a_label_of_an_image_joins_no_other_attempt(runtime, hostile, engi
     AttemptNetworks(instance_of(runtime)).remove_if_unused(engine, VICTIM)
 
     assert engine.inspect_container(attempt_name(instance_of(runtime), tag))["State"]["Running"]
+
+
+@pytest.fixture
+async def job(docker_engine):
+    """The runtime and the tag of a job's container that runs."""
+    async with docker_runtime(docker_engine) as runtime:
+        yield runtime, await started(runtime, LASTING)
+
+
+@pytest.fixture
+def copy(job, engine):
+    """The id of a container that a person runs from the job's committed container, as to debug the job."""
+    runtime, tag = job
+    image = f"batchq-copy-{uuid4().hex[:12]}"
+    engine.commit(attempt_name(instance_of(runtime), tag), image)
+    copied = engine.create_container(image, ["sleep", "1000"], entrypoint=[])["Id"]
+    engine.start(copied)
+    yield copied
+    with suppress(NotFound):
+        engine.remove_container(copied, force=True)
+    engine.remove_image(image)
+
+
+async def test_a_container_of_the_committed_image_of_a_job_is_not_the_job(job, copy, engine):
+    runtime, tag = job
+    engine.remove_container(attempt_name(instance_of(runtime), tag), force=True)
+
+    assert await runtime.survey() == ()
+    assert await runtime.inspect(tag) is None
+    await runtime.remove(tag)
+    assert engine.inspect_container(copy)["State"]["Running"]
+
+
+async def test_a_container_that_an_administrator_renamed_is_still_that_of_the_job(job, engine, docker_engine):
+    runtime, tag = job
+    engine.rename(attempt_name(instance_of(runtime), tag), f"renamed-{uuid4().hex[:12]}")
+
+    async with docker_runtime(docker_engine, instance=instance_of(runtime), remove_after=False) as restarted:
+        assert [container.tag for container in await restarted.survey()] == [tag]
+        assert await restarted.inspect(tag) is not None

@@ -221,6 +221,7 @@ PROGRAM = [
     RUNC_0_1 + 'exec: \\"nosuch\\": executable file not found in $PATH": unknown',
     "OCI runtime create failed: crun: executable file `nosuch` not found in $PATH: No such file or directory: unknown",
 ]
+IMAGES = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
 HOST = [
     RUNC
     + "unable to apply cgroup configuration: mkdir /sys/fs/cgroup/cpuset/docker: no such file or directory: unknown",
@@ -245,6 +246,9 @@ HOST = [
     f"mkdir /var/lib/docker/overlay2/{ID}-init: no space left on device",
     f"open /var/lib/docker/containers/{ID}/.tmp-config.v2.json7: read-only file system",
     f"mkdir /run/containerd/io.containerd.runtime.v2.task/moby/{ID}: no space left on device",
+    # Docker 28 with the image store of containerd, which is the default of Docker 29.
+    "write /data/containerd/daemon/io.containerd.metadata.v1.bolt/meta.db: no space left on device",
+    f"failed to create prepare snapshot dir: failed to create temp dir: mkdir {IMAGES}/new-2: no space left on device",
 ]
 JOB = [
     RUNC_24 + 'error mounting "/etc" to rootfs at "/etc/passwd": not a directory: unknown: Are you trying to mount',
@@ -260,6 +264,7 @@ JOB = [
     "failed to initialize logging driver: dial tcp: lookup fork/exec /usr/bin/runc: no such host",
     "error while creating mount source path '/run/x': mkdir /run/x: read-only file system",
     f"mkdir /var/lib/docker/overlay2/{ID}/merged/app/dir: no space left on device",
+    f"mkdir /var/lib/docker/rootfs/overlayfs/{ID}/io.containerd.x/dir: no space left on device",
     "cgroups: cgroup deleted: unknown",
     "no such file or directory",
 ]

@@ -6,7 +6,7 @@ import pytest
 
 from batchq.compute.docker.client import common_version
 from batchq.compute.docker.create_request import container_labels
-from batchq.compute.docker.inspection import parse_inspection, parse_survey
+from batchq.compute.docker.inspection import parse_inspection, parse_survey, stop_signal
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Inspection
 from tests.support.containers import new_tag
@@ -73,6 +73,21 @@ def test_an_inspection_has_the_state_and_the_times_of_the_container(members, fou
 def test_invalid_members_are_an_unknown_outcome(nonsense):
     with pytest.raises(RuntimeUnknown):
         inspected(**nonsense)
+
+
+@pytest.mark.parametrize(
+    ("of_image", "sent"),
+    [
+        ("SIGINT", "SIGINT"),
+        ("quit", "quit"),
+        ("SIGRTMIN+3", "SIGRTMIN+3"),
+        ("37", "37"),
+        *((nonsense, "SIGTERM") for nonsense in ("", None, "SIGFOO", "99", "0", "-9", "SIGTERM x", 15)),
+    ],
+)
+def test_a_stop_signal_that_does_not_exist_counts_as_none(of_image, sent):
+    """The engine refuses to send it, so the job could not be stopped."""
+    assert stop_signal({"Config": {"StopSignal": of_image}}) == sent
 
 
 def test_a_survey_omits_foreign_containers():

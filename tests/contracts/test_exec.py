@@ -1,13 +1,16 @@
 """Commands in running containers: the contract of every runtime that runs them."""
 
+import asyncio
+
 import pytest
 from msgspec.structs import replace
 
-from batchq.errors import ContainerGone, ExecRefused
+from batchq.compute.docker.exec_session import DockerExecSession
+from batchq.errors import ContainerGone, ExecRefused, RuntimeUnknown
 from batchq.ports.exec_session import ExecCommand, OutputStream, TerminalSize
 from batchq.ports.runtime import ContainerState
 from tests.contracts.conftest import CLUSTER, LONG, QUICK
-from tests.support.containers import ended, output, started
+from tests.support.containers import PATIENCE, ended, output, started
 
 WRITES = ExecCommand(command=("sh", "-c", "echo hello; exit 3"))
 READS = ExecCommand(command=("cat",))
@@ -24,6 +27,15 @@ async def all_output(session):
         assert part.stream is OutputStream.STDOUT
         content += part.content
     return content
+
+
+async def no_command_runs(runtime, tag):
+    """Wait until no `sleep 77777` runs in the container."""
+    wait = "while grep -q 7777[7] /proc/[0-9]*/cmdline; do sleep 0.1; done 2>/dev/null"
+    watching = await runtime.exec(tag, ExecCommand(command=("sh", "-c", wait)))
+    async with asyncio.timeout(PATIENCE):
+        assert await watching.read() is None
+    await watching.close()
 
 
 @runs_commands
@@ -94,11 +106,24 @@ async def test_the_processes_of_a_closed_session_end_and_the_container_runs_on(r
 
     await session.close()
 
-    wait = "while grep -q 77777 /proc/[0-9]*/cmdline; do sleep 0.1; done 2>/dev/null"
-    watching = await runtime.exec(tag, ExecCommand(command=("sh", "-c", wait.replace("77777", "7777[7]"))))
-    assert await watching.read() is None
-    await watching.close()
+    await no_command_runs(runtime, tag)
     assert (await runtime.inspect(tag)).state is ContainerState.RUNNING
+
+
+@pytest.mark.parametrize("runtime", [pytest.param("docker", marks=pytest.mark.docker)], indirect=True)
+async def test_a_command_ends_whose_session_is_not_opened(runtime, monkeypatch):
+    """As by an engine that is too slow for the size of the terminal: no client knows the command."""
+    tag = await started(runtime, LONG)
+
+    async def resize(_session, _size):
+        raise RuntimeUnknown("exec: Read timed out")
+
+    monkeypatch.setattr(DockerExecSession, "resize", resize)
+    command = ExecCommand(command=("sh", "-c", "sleep 77777"), terminal=TerminalSize(rows=24, columns=80))
+    with pytest.raises(RuntimeUnknown):
+        await runtime.exec(tag, command)
+
+    await no_command_runs(runtime, tag)
 
 
 @pytest.mark.parametrize("runtime", ["kubernetes", CLUSTER], indirect=True)

@@ -1,6 +1,7 @@
 """Which calls the executor makes, and how often, when answers are late or missing."""
 
 import asyncio
+import logging
 from contextlib import suppress
 
 import pytest
@@ -12,6 +13,7 @@ from batchq.domain import effects as do
 from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.container import Logging
+from batchq.domain.explanation.facts import StartPhase
 from batchq.domain.ids import Tag
 from batchq.domain.machines import one_machine
 from batchq.domain.task import one_task
@@ -22,7 +24,7 @@ from batchq.engine.containers.start_breaker import StartBreaker
 from batchq.engine.containers.translation import launch_spec
 from batchq.engine.mailbox import JobEvent, TimerFired
 from batchq.engine.supervisor import Supervisor
-from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StartRefused, StoreFailed
+from batchq.errors import ImageMissing, LogRefused, RuntimeUnknown, StartHadNoEffect, StartRefused, StoreFailed
 from batchq.ports.runtime import ContainerState
 from tests.domain.lives import after, started, starting
 from tests.domain.part_lives import task_job
@@ -120,6 +122,26 @@ async def test_an_abandoned_start_retries_with_pauses_while_the_engine_is_away()
     await harness.tasks.drain(max_seconds=1000)
     assert harness.engine.inspections < 20
     assert harness.events == [on.StartAbandoned(attempt=1)]
+
+
+async def test_a_start_without_room_waits_as_refused_and_is_logged_a_few_times(caplog):
+    """As in a namespace of Kubernetes whose quota is used up for hours."""
+    harness = ExecutorHarness(seconds=60)
+    harness.engine.unreachable = True
+    harness.executor.execute(do.StartContainer(tag=harness.tag), harness.job)
+    await asyncio.sleep(1)
+    harness.engine.unreachable = False
+    harness.engine.errors["create"] = StartHadNoEffect("create: exceeded quota")
+    await asyncio.sleep(100 * MAX_PAUSE)
+
+    progress = harness.executor.starts()[harness.tag]
+    assert (progress.phase, progress.error) == (StartPhase.REFUSED, "create: exceeded quota")
+    assert 90 < progress.refusals < len(harness.engine.calls(harness.tag))
+    assert 0 < len([record for record in caplog.records if record.levelno >= logging.WARNING]) < 10
+
+    del harness.engine.errors["create"]
+    await harness.tasks.drain(max_seconds=1000)
+    assert [type(event) for event in harness.events] == [on.ContainerStarted]
 
 
 async def test_a_late_start_call_does_not_start_an_abandoned_container():

@@ -30,12 +30,12 @@ MAX_PACKAGE_LINES = {
     "batchq/services": 4_900,
     "batchq/store": 6_400,
     "batchq/system": 850,
-    "batchq/webhooks": 800,
+    "batchq/webhooks": 850,
     "compute": 700,
-    "compute/docker": 5_800,
-    "compute/kubernetes": 4_700,
+    "compute/docker": 5_850,
+    "compute/kubernetes": 4_850,
     "compute/simulated": 1_050,
-    "tests": 118_250,
+    "tests": 118_500,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40

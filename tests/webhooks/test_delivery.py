@@ -192,6 +192,41 @@ async def test_a_webhook_without_a_success_for_days_is_disabled_and_goes_on_when
     assert board.numbers[tries:] == events
 
 
+async def test_a_failure_after_days_without_events_does_not_disable_a_webhook(board):
+    """The endpoint has rejected the last event, days ago."""
+    webhook = await board.webhook()
+    board.sender.answer = lambda _: REJECTED
+    await board.start()
+    await board.events(1)
+    await board.pass_by(MAX_FAILING.total_seconds() + HOUR)
+
+    board.sender.answer = lambda _: AWAY
+    await board.events(1)
+    await board.pass_by(60)
+    board.sender.answer = lambda _: OK
+
+    await board.until(lambda: board.progress(webhook).position == 2, seconds=HOUR)
+    assert board.progress(webhook).state is WebhookState.ENABLED
+
+
+async def test_a_failure_after_days_without_a_server_does_not_disable_a_webhook(board):
+    """The network of a machine that was off for days may come up after the server."""
+    webhook = await board.webhook()
+    board.sender.answer = lambda _: AWAY
+    await board.start()
+    await board.events(1)
+    await board.pass_by(HOUR)
+    await board.stop()
+    await board.pass_by(MAX_FAILING.total_seconds())
+
+    await board.start()
+    await board.pass_by(60)
+    board.sender.answer = lambda _: OK
+
+    await board.until(lambda: board.progress(webhook).position == 1, seconds=HOUR)
+    assert board.progress(webhook).state is WebhookState.ENABLED
+
+
 @pytest.mark.fault("SE84")
 async def test_an_endpoint_that_answers_410_gets_no_more_events(board):
     webhook = await board.webhook()

@@ -261,6 +261,25 @@ async def test_look_ups_that_hang_delay_no_webhook_of_another_user(receiver, sen
     assert len(begun) == MAX_LOOKUPS
 
 
+async def test_look_ups_continue_once_the_machine_can_start_threads_again(receiver, sender, monkeypatch):
+    """As after a limit of processes (TasksMax of systemd) was reached for some time."""
+
+    def start(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as full:
+        full.setattr(http_sender.Thread, "start", start)
+        for _ in range(LOOKUP_THREADS):
+            assert (await sender.send(request("https://hooks.example.com/"), user=ADA)).verdict is FAILED
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_: [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 1))]
+    )
+
+    outcome = await sender.send(request("https://hooks.example.com/"), user=ADA)
+
+    assert outcome.text.endswith(NOT_PERMITTED)
+
+
 def leads_to(address):
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
 

@@ -62,6 +62,8 @@ class Start:
     _pulled = False
     #: How many refusals have been followed by a retry.
     _refusals = 0
+    #: How many tries have had no effect.
+    _tries = 0
     #: Seconds before the next try after an unanswered call or a failure of the host.
     _pause = FIRST_PAUSE
     #: The result once the start has failed or is lost; None: it is tried again.
@@ -130,8 +132,11 @@ class Start:
                 self._enter(StartPhase.PULLING, str(under_way))
                 await self._sleep(UNDER_WAY_PAUSE)
             except (RuntimeUnknown, Unavailable) as unknown:
-                log.warning("container %s: not started yet, the start is retried: %s", self._tag, unknown)
-                self._enter(StartPhase.UNANSWERED, str(unknown))
+                level = logging.WARNING if self._pause < MAX_PAUSE else logging.DEBUG  # a quota may be in use for hours
+                log.log(level, "container %s: not started yet, the start is retried: %s", self._tag, unknown)
+                phase = StartPhase.REFUSED if isinstance(unknown, StartHadNoEffect) else StartPhase.UNANSWERED
+                self._enter(phase, str(unknown))
+                self._tries += phase is StartPhase.REFUSED
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as unusable:
@@ -317,9 +322,8 @@ class Start:
     async def _abandon(self) -> tuple[on.AttemptEvent, ...]:
         """Remove the container, or report its state if it was started after all.
 
-        An unanswered call, or batchq before a restart, may have started it.
-
-        Removing it at once ensures that a start call still in progress finds no container.
+        An unanswered call, or batchq before a restart, may have started it. Removing it at once ensures
+        that a start call still in progress finds no container.
         """
         found = await self._runtime.inspect(self._tag)
         if _has_started(found):
@@ -348,8 +352,9 @@ class Start:
 
     def _enter(self, phase: StartPhase, error: str = "") -> None:
         """Record what the start does from now on; a phase that continues keeps its time."""
-        since = self.progress.since if self.progress.phase is phase else self._clock.now()
-        self.progress = replace(self.progress, phase=phase, since=since, refusals=self._refusals, error=error)
+        known = self.progress
+        since = known.since if known.phase is phase else self._clock.now()
+        self.progress = replace(known, phase=phase, since=since, refusals=self._refusals + self._tries, error=error)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep. Abandoning the start ends the sleep, but later sleeps of an abandoned start have their full length."""

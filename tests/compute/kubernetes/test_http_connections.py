@@ -182,6 +182,15 @@ async def test_the_outcome_of_a_silent_stream_is_unknown(reply):
                 await stream.content()
 
 
+async def test_a_followed_log_without_an_answer_is_unknown(monkeypatch):
+    """As of a load balancer that lost the connection. Otherwise the log would not be followed any more."""
+    monkeypatch.setattr(http_connections, "REQUEST_TIMEOUT", 0.05)
+    async with connected(Answers(b"")) as connections:
+        with pytest.raises(RuntimeUnknown, match="GET /a: TimeoutError"):
+            async with asyncio.timeout(5), follow(connections):
+                pass
+
+
 @pytest.mark.parametrize("ending", ["closed by the server", "announced", "unexpected bytes", "too old"])
 async def test_a_connection_that_has_ended_is_not_used_again(monkeypatch, ending):
     announced = OK.replace(b"Date:", b"Connection: close\r\nDate:")

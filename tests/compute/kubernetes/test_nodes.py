@@ -80,13 +80,32 @@ def test_a_recorded_node_is_a_machine_that_is_open_or_away(version):
     assert node_facts(away).machine(()).away_since is not None
 
 
-def test_the_demand_of_a_pod_is_the_larger_of_its_containers_and_its_init_containers():
-    def container(cpu, memory):
-        return {"resources": {"requests": {"cpu": cpu}, "limits": {"memory": memory}}}
+def _requesting(cpu, memory, **members):
+    return {"resources": {"requests": {"cpu": cpu, "memory": memory}}, **members}
 
-    pod = {"spec": {"containers": [container("500m", "1Mi")] * 2, "initContainers": [container("250m", "64Mi")]}}
 
-    assert demand_of(pod) == Resources(millicpus=1000, memory_mib=64)
+APPS = [_requesting("500m", "1Mi")] * 2
+SIDECAR = _requesting("300m", "32Mi", restartPolicy="Always")
+
+
+@pytest.mark.parametrize(
+    ("spec", "millicpus", "memory_mib"),
+    [
+        (
+            {"containers": APPS, "initContainers": [{"resources": {"limits": {"cpu": "250m", "memory": "64Mi"}}}]},
+            1000,
+            64,
+        ),
+        ({"containers": APPS, "initContainers": [SIDECAR]}, 1300, 34),
+        ({"containers": APPS, "initContainers": [_requesting("250m", "64Mi"), SIDECAR]}, 1300, 64),
+        ({"containers": APPS, "initContainers": [SIDECAR, _requesting("2", "64Mi")]}, 2300, 96),
+        ({"containers": APPS, "overhead": {"cpu": "250m", "memory": "120Mi"}}, 1250, 122),
+        ({"containers": APPS, "resources": {"requests": {"cpu": "3"}}}, 3000, 2),
+    ],
+    ids=["init", "sidecar", "init before a sidecar", "init after a sidecar", "overhead", "resources of the pod"],
+)
+def test_the_demand_of_a_pod_is_what_the_kubelet_reserves(spec, millicpus, memory_mib):
+    assert demand_of({"spec": spec}) == Resources(millicpus=millicpus, memory_mib=memory_mib)
 
 
 async def test_machines_have_what_pods_of_others_leave(model):

@@ -21,8 +21,8 @@ from batchq.errors import (
     StartInterrupted,
 )
 from batchq.ports.runtime import ContainerState
-from tests.compute.kubernetes.conftest import bound
-from tests.support.containers import death_of, new_tag, output, over, part_of, until
+from tests.compute.kubernetes.conftest import bound, name_of
+from tests.support.containers import death_of, new_tag, output, over, part_of, started, until
 from tests.support.kubernetes import INSTANCE, runtime_at, served
 from tests.support.kubernetes_api import ModelCluster, node
 from tests.support.scripts import Script
@@ -395,6 +395,25 @@ async def test_a_survey_removes_a_pod_whose_last_container_was_removed(model):
     assert await runtime.survey() == ()
 
     assert cluster.pods == {}
+
+
+async def test_a_pod_whose_removal_is_denied_does_not_hide_the_others(model):
+    """As by an admission webhook of the cluster."""
+    runtime, cluster = model
+    tags = await both_run(runtime, QUICK, QUICK)
+    for tag in tags:
+        await over(runtime, tag)
+    other = await started(runtime, LASTS)
+    cluster.fault = lambda method, _path: (403, "denied the request") if method == "DELETE" else None
+    for tag in tags:
+        with suppress(RuntimeUnknown):
+            await runtime.remove(tag)
+
+    assert [found.tag for found in await runtime.survey()] == [other]
+
+    cluster.fault = lambda _method, _path: None
+    assert [found.tag for found in await runtime.survey()] == [other]
+    assert [pod["metadata"]["name"] for pod in cluster.pods.values()] == [name_of(other)]
 
 
 async def test_the_secret_of_a_pod_has_the_values_of_all_its_containers(tmp_path):

@@ -426,11 +426,50 @@ async def test_a_secret_is_created_before_the_start_and_gone_with_the_pod(tmp_pa
         assert cluster.secrets == {}
 
 
-async def test_a_quota_of_the_namespace_may_allow_the_pod_later(model):
+QUOTA = 'pods "p" is forbidden: exceeded quota: team, requested: limits.memory={},pods=1, used: pods=9, limited: {}'
+
+
+async def test_a_pod_waits_for_a_quota_of_the_namespace(model):
     runtime, cluster = model
-    with pytest.raises(StartRefused) as refused:
-        await _create_answered(runtime, cluster, 403, "exceeded quota")
-    assert (refused.value.certain, refused.value.reason) == (False, "CannotCreateContainerError: exceeded quota")
+    with pytest.raises(StartHadNoEffect, match="exceeded quota: team"):
+        await _create_answered(runtime, cluster, 403, QUOTA.format("512Mi", "limits.memory=1Gi,pods=9"))
+
+
+async def test_a_pod_that_itself_uses_the_quota_up_is_found_again(model):
+    """The reply to its creation was lost. The API server compares the quota before the name."""
+    runtime, cluster = model
+    container = launch()
+    cluster.fault = lambda method, _path: "lost" if method == "POST" else None
+    with pytest.raises(RuntimeUnknown):
+        await runtime.create(container)
+    full = QUOTA.format("512Mi", "limits.memory=1Gi,pods=9")
+    cluster.fault = lambda method, path: (403, full) if method == "POST" and path.endswith("/pods") else None
+
+    made = await runtime.create(container)
+
+    assert made.container_id == cluster.pods[name_of(container.tag)]["metadata"]["uid"]
+
+
+async def test_a_pod_waits_for_the_end_of_its_namespace(model):
+    """Its successor is another one, which an operator has to accept."""
+    runtime, cluster = model
+    with pytest.raises(RuntimeUnknown):
+        await _create_answered(runtime, cluster, 403, "unable to create new content, because it is being terminated")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        QUOTA.format("2Gi", "limits.memory=1Gi,pods=9"),
+        'pods "p" is forbidden: failed quota: team: must specify limits.cpu for: main',
+    ],
+    ids=["larger than the quota", "policy"],
+)
+async def test_a_pod_that_its_namespace_never_permits_is_refused(model, message):
+    runtime, cluster = model
+    with pytest.raises(StartRefused, match=r"^CannotCreateContainerError: pods") as refused:
+        await _create_answered(runtime, cluster, 403, message)
+    assert not refused.value.certain
 
 
 @pytest.mark.parametrize(

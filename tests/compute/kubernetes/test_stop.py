@@ -1,9 +1,11 @@
 """Stops: signals by exec, SIGKILL by the deadline of the pod, and the deletion of a pod without a shell."""
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from batchq.compute.kubernetes import log_reader, rest
 from batchq.compute.kubernetes.pod_names import DELETED_FOR
 from batchq.errors import ContainerGone, RuntimeUnknown
 from batchq.ports.runtime import ContainerState
@@ -11,6 +13,7 @@ from tests.compute.kubernetes.conftest import name_of
 from tests.support.containers import output, over, started
 from tests.support.kubernetes import kubernetes_runtime
 from tests.support.kubernetes_api import ModelCluster
+from tests.support.kubernetes_logs import RotatedLog
 from tests.support.scripts import Script
 
 POLITE = Script(seconds=None, on_term=7, output=("ready",))
@@ -101,6 +104,24 @@ async def test_the_log_of_a_container_that_a_deletion_stops_is_read_before(model
     cluster.fault = lambda _method, _path: None
     with pytest.raises(ContainerGone):
         await output(runtime, tag)
+
+
+async def test_the_log_of_a_container_that_a_deletion_stops_is_whole_after_a_long_silence(model, monkeypatch):
+    """A container with a long grace may write nothing for minutes, and then its last lines."""
+    runtime, cluster = model
+    cluster.has_shell = False
+    monkeypatch.setattr(rest, "STREAM_TIMEOUT", 0.1)
+    monkeypatch.setattr(log_reader, "SILENCE", 0.1)
+    tag = await started(runtime, DEAF)
+    written = cluster.logs[name_of(tag)] = RotatedLog()
+    await written.write("ready")
+    await runtime.signal_stop(tag, grace=GRACE)
+    await asyncio.sleep(0.4)
+
+    await written.write("saved")
+    await written.end()
+
+    assert await output(runtime, tag) == ["ready", "saved"]
 
 
 async def test_a_signal_that_is_not_to_end_a_container_without_a_shell_is_not_sent(model, caplog):
