@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
 
     def text_of_unknown(self, words: Sequence[str]) -> str:
         """The message on arguments that the command does not have."""
-        advice = advice_on_flags(self.prog, words) or self.suggestion_for(words[0])
+        advice = advice_on_flags(self.prog, words, self._option_string_actions) or self.suggestion_for(words[0])
         return f"unrecognized arguments: {' '.join(words)}{advice}"
 
     def suggestion_for(self, flag: str) -> str:

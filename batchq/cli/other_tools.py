@@ -67,6 +67,9 @@ _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
     "batchq submit": _SUBMISSION,
     "batchq run": _SUBMISSION
     | {"--wait": "nothing: run waits", "--each": "batchq submit", "--each-row": "batchq submit"},
+    "batchq rerun": _SUBMISSION,
+    "batchq events": _LISTS | {"--json": "-o jsonl"},
+    "batchq budget set": dict.fromkeys(("--amount", "--limit", "--max"), "--hard or --soft"),
     "batchq exec": dict.fromkeys(("-it", "-ti", "--interactive", "--tty"), "-t, or nothing in a terminal"),
     "batchq cancel": _STOPS,
     "batchq terminate": _STOPS,
@@ -87,12 +90,14 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "config": "settings",
     "version": "--version",
 }
-_SUBCOMMANDS: Final[Sequence[Sequence[str]]] = (
-    ("add", "create", "set", "new", "register", "update", "edit", "modify", "change"),
-    ("delete", "remove", "rm", "del"),
-    ("list", "ls"),
-    ("show", "describe", "get", "info", "inspect"),
-)
+#: The subcommands that a word may mean, the likeliest first.
+_SUBCOMMANDS: Final[Mapping[str, Sequence[str]]] = {
+    **dict.fromkeys(("add", "create", "new", "register"), ("add", "create", "set")),
+    **dict.fromkeys(("set", "update", "edit", "modify", "change"), ("set", "update")),
+    **dict.fromkeys(("delete", "remove", "rm", "del"), ("delete", "remove")),
+    "ls": ("list",),
+    **dict.fromkeys(("describe", "get", "info", "inspect"), ("show",)),
+}
 _CREATED_BY: Final[Mapping[str, str]] = {
     "batchq queue": "job queues are created by: aws batch create-job-queue",
     "batchq def": "job definitions are created by: aws batch register-job-definition, and by batchq submit IMAGE",
@@ -100,11 +105,19 @@ _CREATED_BY: Final[Mapping[str, str]] = {
 }
 
 
-def advice_on_flags(command: str, words: Sequence[str]) -> str:
-    """What to use in place of each flag of another tool among the words; empty without one. `command`: `batchq run`."""
-    known = _FLAGS.get(command, _LISTS)
+def advice_on_flags(command: str, words: Sequence[str], known: Collection[str]) -> str:
+    """What to use in place of each flag of another tool among the words; empty without one.
+
+    `command`: `batchq list`. `known`: the flags that the command has.
+    """
+    table = _FLAGS.get(command, _LISTS)
     flags = dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("-"))
-    return "".join(f"; in place of {flag}: {known[flag]}" for flag in flags if flag in known)
+    advice = {flag: table[flag] for flag in flags if flag in table}
+    return "".join(
+        f"; in place of {flag}: {text}"
+        for flag, text in advice.items()
+        if not text.startswith("-") or text.partition(" ")[0] in {*known, "--"}
+    )
 
 
 def advice_on_command(parent: str, word: str, commands: Collection[str]) -> str:
@@ -113,8 +126,8 @@ def advice_on_command(parent: str, word: str, commands: Collection[str]) -> str:
         return f"; flags follow the command, as in: {parent} list --url {word}"
     if parent == "batchq":
         return f"; did you mean '{_COMMANDS[word]}'?" if word in _COMMANDS else ""
-    synonyms = next((group for group in _SUBCOMMANDS if word in group), ())
-    if similar := next((synonym for synonym in synonyms if synonym in commands), None):
+    meant = _SUBCOMMANDS.get(word, ())
+    if similar := next((name for name in meant if name in commands), None):
         return f"; did you mean '{similar}'?"
-    created_by = _CREATED_BY.get(parent) if synonyms == _SUBCOMMANDS[0] else None
+    created_by = _CREATED_BY.get(parent) if "create" in meant else None
     return f"; {created_by}" if created_by else ""

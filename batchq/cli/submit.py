@@ -240,7 +240,7 @@ def _with_script_flags(args: Namespace, script: JobScript) -> Namespace:
 def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str]) -> tuple[str, str]:
     """The definition and the image; one of them is empty. Raises UsageError if both are given, or none."""
     images = [value for value in (args.image, None if script else args.target) if value]
-    if len(images) > 1 and Path(args.target).is_file():
+    if script is None and args.target and Path(args.target).suffix and Path(args.target).is_file():
         raise UsageError(f"{args.target} counts as an image: a script ends in .sh, .bash or .py, or is ./{args.target}")
     if len(images) + bool(args.definition) > 1:
         raise UsageError("give either one image or -d, not both")

@@ -339,6 +339,6 @@ def test_a_probable_mistake_has_a_warning(capsys, words, warning):
 def test_a_script_with_another_ending_is_not_taken_for_an_image(folder, refused):
     (folder / "fit.R").write_text("print(1)\n")
 
-    assert refused("fit.R", "--image", "r-base") == (
-        "batchq: fit.R counts as an image: a script ends in .sh, .bash or .py, or is ./fit.R\n"
-    )
+    refusal = "batchq: fit.R counts as an image: a script ends in .sh, .bash or .py, or is ./fit.R\n"
+    assert refused("fit.R", "--image", "r-base") == refusal
+    assert refused("fit.R", "--", "true") == refusal
