@@ -230,8 +230,9 @@ def _volume(text: str) -> tuple[str, str, bool]:
 def _host_path(text: str) -> str:
     """The absolute path; `~` and `$NAME`, which no shell expands in #BATCHQ lines, are of your environment."""
     path = os.path.expandvars(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises without a home folder
-    if path.startswith("~") or (unset := _SHELL_VARIABLE.search(path)):
-        what = text if path.startswith("~") else unset[0]
+    unset = _SHELL_VARIABLE.search(path)
+    if path.startswith("~") or unset is not None:
+        what = text if unset is None else unset[0]
         raise ArgumentTypeError(f"{text!r}: {what} has no value here; give the path")
     return str(Path(path).absolute())
 

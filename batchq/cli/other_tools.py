@@ -25,7 +25,7 @@ _OUTPUT_FORMAT = "-o json"
 FLAG_OF_WORD = "flag_of_word"
 
 #: The flags of a submission, by flag of docker run, sbatch, qsub, and aws batch submit-job.
-_SUBMISSION: Final[Mapping[str, str]] = {
+_SUBMISSION: Final[dict[str, str]] = {
     **dict.fromkeys(("--rm", "--remove-orphans"), _REMOVED),
     **dict.fromkeys(("-it", "-i", "-t", "-ti", "--interactive", "--tty"), _TERMINAL),
     **dict.fromkeys(("--job-name", "-J", "-N"), _NAME),
@@ -56,13 +56,13 @@ _SUBMISSION: Final[Mapping[str, str]] = {
     "--privileged": "a job definition with privileged, and -d DEF",
     "--nodes": "a job definition of type multinode, and -d DEF",
 }
-_LISTS: Final[Mapping[str, str]] = {
+_LISTS: Final[dict[str, str]] = {
     **dict.fromkeys(("--json", "--format", "--output-format"), _OUTPUT_FORMAT),
     **dict.fromkeys(("-s", "--status", "--job-status", "--states"), "-t STATE"),
     **dict.fromkeys(("-a", "--all"), "-t all"),
     **dict.fromkeys(("--job-queue", "-p", "--partition"), _QUEUE),
 }
-_STOPS: Final[Mapping[str, str]] = _LISTS | {"-f": "--force", "-9": "--force", "-s": "--signal", "--job-id": "JOB"}
+_STOPS: Final[dict[str, str]] = _LISTS | {"-f": "--force", "-9": "--force", "-s": "--signal", "--job-id": "JOB"}
 _FLAGS: Final[Mapping[str, Mapping[str, str]]] = {
     "batchq submit": _SUBMISSION,
     "batchq run": _SUBMISSION
