@@ -19,7 +19,7 @@ REFUSED = [
     (parse_seconds, ["", "h", "-1s", "1 h", "1y", "٣s", "9" * 30, "9" * 30 + "s", "1h30", "1h 30m"], NOT_A_DURATION),
     (
         parse_mib,
-        ["", "g", "0", "0g", "-1g", "1x", "1 g", "1e9", "nan", "9" * 30],
+        ["", "g", "0", "0g", "-1g", "1x", "1  g", "1e9", "nan", "9" * 30],
         "is not a memory size; examples: 512m, 4g",
     ),
     (parse_vcpus, ["0", "1.0001", "-1", "all", "1e3"], "is not a number of vCPUs; examples: 1, 0.5"),
