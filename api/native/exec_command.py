@@ -136,6 +136,7 @@ class _Pump:
         self._session = session
         self._idle = idle
         self._used_at = asyncio.get_running_loop().time()
+        self._input_has_ended = False
 
     async def run(self, must_end: Coroutine[None, None, str]) -> ExecEndResponse:
         """Returns the last message. `must_end` returns why the session ends before its command."""
@@ -161,9 +162,11 @@ class _Pump:
             await self._socket.send_bytes(bytes([output.stream]) + output.content)
 
     async def _pass_input(self) -> str:
-        """Returns once the client has gone."""
+        """Returns once the client has gone. Raises InvalidMember for input behind its end, and invalid messages."""
         async for message in self._socket:
             self._use()
+            if message.type is WSMsgType.BINARY and self._input_has_ended:
+                raise InvalidMember("A message with input arrived after the end of the input.", member="")
             if message.type is WSMsgType.BINARY:
                 await self._session.write(message.data)
             elif message.type is WSMsgType.TEXT:
@@ -173,7 +176,8 @@ class _Pump:
     async def _control(self, message: ControlMessage) -> None:
         if message.resize is not None:
             await self._session.resize(_size(message.resize))
-        if message.end:
+        if message.end and not self._input_has_ended:
+            self._input_has_ended = True
             await self._session.end_input()
 
     async def _wait_idle(self) -> str:

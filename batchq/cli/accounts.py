@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import to_builtins
 
 from batchq.cli.admin_backend import add_subcommand, given_flags, perform
+from batchq.cli.other_tools import FLAG_OF_WORD
 from batchq.cli.output import print_notice, write_line
 from batchq.cli.quantities import NONE, comma_list, or_none, yes_or_no
 from batchq.cli.tables import (
@@ -228,8 +229,10 @@ def add_key(command: ArgumentParser) -> None:
     subcommands = command.add_subparsers(dest="subcommand", required=True)
     create = add_subcommand(subcommands, "create", "create a key; its secret is printed only once", _create_key)
     create.add_argument("--user", help="user of the key (with a server: yourself)")
+    create.set_defaults(**{FLAG_OF_WORD: "--user"})
     listing = add_subcommand(subcommands, "list", "list keys, without secrets", _list_keys)
     listing.add_argument("--user", help="keys of this user")
+    listing.set_defaults(**{FLAG_OF_WORD: "--user"})
     add_output_flags(listing)
     for name, summary, change in (
         ("disable", "reject requests that are signed with the key", ("UpdateKey", {"state": "DISABLED"})),

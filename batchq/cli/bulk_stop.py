@@ -344,7 +344,8 @@ def _confirmed(
         return request
     print_notice("; ".join(summary(counts, WOULD_BE_DONE, consequences, children=children)))
     asked = f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}{with_children(children.total())}"
-    confirm(f"{verb} {asked}")
+    later = "" if "jobs" in request or len(jobs) <= MAX_IDS else ", and those created before now that match by then"
+    confirm(f"{verb} {asked}{later}")
     if "jobs" in request:
         return request
     if len(jobs) > MAX_IDS:

@@ -26,6 +26,8 @@ _INTERPRETERS = re.compile(r"(?:ba|da|k|z|a)?sh|python[\d.]*")  # that take the 
 _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
+_SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
+_OTHER_MARK = re.compile(r"#SBATCH\b|#PBS\b|#\$ +-|#BSUB\b|# *batchq\b", re.IGNORECASE)
 _PRIORITY = re.compile("[0-9]{1,4}")
 _BYTE_ORDER_MARK = "\ufeff"  # at the beginning of files from Windows, Excel among others
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -220,9 +222,19 @@ def _volume(text: str) -> tuple[str, str, bool]:
     mode = parts.pop() if parts[-1] in {"ro", "rw"} else "rw"
     match parts:
         case [host, path] if host and path.startswith("/"):
-            return str(Path(host).absolute()), path, mode == "ro"
+            return _host_path(host), path, mode == "ro"
         case _:
             raise ArgumentTypeError(f"{text!r} is not HOST:PATH, HOST:PATH:ro or HOST:PATH:rw, with an absolute PATH")
+
+
+def _host_path(text: str) -> str:
+    """The absolute path; `~` and `$NAME`, which no shell expands in #BATCHQ lines, are of your environment."""
+    path = os.path.expandvars(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises without a home folder
+    unset = _SHELL_VARIABLE.search(path)
+    if path.startswith("~") or unset is not None:
+        what = text if unset is None else unset[0]
+        raise ArgumentTypeError(f"{text!r}: {what} has no value here; give the path")
+    return str(Path(path).absolute())
 
 
 def _dependency(text: str) -> Mapping[str, str]:
@@ -284,16 +296,21 @@ def read_script(file: Path) -> JobScript:
 def _flags(text: str, file: Path) -> tuple[str, ...]:
     """The words of the #BATCHQ lines. They end at the first line that is neither empty nor a comment."""
     words: list[str] = []
+    others: dict[str, int] = {}  # the first line with each mark of another program
     first_command: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         if first_command is None and line.strip() and not line.startswith("#"):
             first_command = number
+        if first_command is None and line.split(maxsplit=1)[:1] != [MARK] and (other := _OTHER_MARK.match(line)):
+            others.setdefault(other[0], number)
         if line.partition(" ")[0] == MARK and first_command is None:
             words += _split(line.removeprefix(MARK), f"{file}, line {number}")
         elif line.partition(" ")[0] == MARK:
             place = f"{file}, line {number}: this {MARK} line has no effect"
             print_notice(f"warning: {place}; move it above the first command, line {first_command}")
             break
+    for mark, number in others.items():
+        print_notice(f"warning: {file}, line {number}: lines with {mark} have no effect; flags of batchq follow {MARK}")
     return tuple(words)
 
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from batchq import __version__
 from batchq.cli.command_table import ALIASES, COMMANDS, TOPICS, Output, Target
+from batchq.cli.other_tools import FLAG_OF_WORD, advice_on_command, advice_on_flags
 from batchq.cli.output import (
     DONE,
     EXIT_STATUSES,
@@ -29,6 +30,7 @@ from batchq.cli.output import (
     accept_all_text,
     check_list_flags,
     flush_output,
+    output_failed,
     print_error,
 )
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
@@ -37,6 +39,7 @@ _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring 
 _INVALID_NUMBER = re.compile(r"invalid int value: ('.*')")  # argparse's text
 _NO_SUBCOMMAND = "the following arguments are required: subcommand"  # argparse's text
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource"}  # that the server's half imports, and Windows lacks
+ORDERS = {"run", "submit", "rerun", "cancel", "terminate", "ccancel"}  # exit status 0: done, also without the output
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
 
 
@@ -68,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return print_error("interrupted", INTERRUPTED)
     else:
-        return status
+        is_lost = output_failed() and args.command not in ORDERS
+        return REFUSED if status == DONE and is_lost else status
     finally:
         with suppress(OSError):
             flush_output()
@@ -113,7 +117,8 @@ class Parser(argparse.ArgumentParser):
 
     def text_of_unknown(self, words: Sequence[str]) -> str:
         """The message on arguments that the command does not have."""
-        return f"unrecognized arguments: {' '.join(words)}{self.suggestion_for(words[0])}"
+        advice = advice_on_flags(self.prog, words, self._option_string_actions) or self.suggestion_for(words[0])
+        return f"unrecognized arguments: {' '.join(words)}{advice}"
 
     def suggestion_for(self, flag: str) -> str:
         """The end of the message on an unknown flag: the flag of this parser that is meant, if one is similar."""
@@ -122,9 +127,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - argparse's own
         """Called by argparse for each value: reports an unknown command with a suggestion, not with all commands."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - not public
-            similar = _did_you_mean(value, action.choices)
-            known = "" if similar or action.dest == "command" else f"; the commands are {', '.join(action.choices)}"
-            self.error(f"unknown command {value!r}{similar or known}")
+            advice = advice_on_command(self.prog, value, action.choices) or _did_you_mean(value, action.choices)
+            known = "" if advice or action.dest == "command" else f"; the commands are {', '.join(action.choices)}"
+            self.error(f"unknown command {value!r}{advice or known}")
         super()._check_value(action, value)
 
 
@@ -155,8 +160,13 @@ class CommandParser(Parser):
 
     def text_of_unknown(self, words: Sequence[str]) -> str:
         """As of each parser. Of a command that takes a program the first words of the program may lack their `--`."""
-        if not self.takes_program or words[0].startswith("-") or "--" in self._words:
+        if (flag := self.get_default(FLAG_OF_WORD)) and not words[0].startswith("-"):
+            return f"unrecognized arguments: {' '.join(words)}; did you mean '{flag} {words[0]}'?"
+        if not self.takes_program or "--" in self._words:
             return super().text_of_unknown(words)
+        if words[0].startswith("-"):
+            lacks_mark = len(words) > 2 and not any(word.startswith("-") for word in words[-2:])  # noqa: PLR2004
+            return super().text_of_unknown(words) + ("; the command begins behind --" if lacks_mark else "")
         at = len(self._words) - len(words)
         own = self._words[:at] if [*self._words[at:]] == [*words] else ["..."]
         return f"the command begins behind --, as in: {self.prog} {shlex.join([*own, '--', *words])}"

@@ -52,6 +52,7 @@ exit status:
   130  interrupted by Ctrl-C; the server completes a request it has accepted
   run, and wait for one job: the exit code of the job"""
 
+_failures: list[OSError] = []  # of writing lines
 STDOUT = 1  # the file descriptor
 
 
@@ -88,7 +89,15 @@ def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:
         _discard_output()
     except OSError as why:
         _discard_output()
+        _failures.append(why)
         print_error(f"cannot write the output: {why.strerror}")
+
+
+def output_failed() -> bool:
+    """Whether a line was not written since the last call, though the reader has not closed the pipe."""
+    failed = bool(_failures)
+    _failures.clear()
+    return failed
 
 
 def accept_all_text() -> None:

@@ -153,6 +153,7 @@ def submit_planned(url: str, plan: JobPlan) -> tuple[Request, str]:
 
 def run_submit(args: Namespace) -> int:
     plan = plan_job(args)
+    _warn_of_one_word(args.program)
     if args.each or args.each_row:
         return _submit_each(args, plan)
     if args.jobs is not None:
@@ -239,6 +240,8 @@ def _with_script_flags(args: Namespace, script: JobScript) -> Namespace:
 def _source(args: Namespace, script: JobScript | None, known: Mapping[str, str]) -> tuple[str, str]:
     """The definition and the image; one of them is empty. Raises UsageError if both are given, or none."""
     images = [value for value in (args.image, None if script else args.target) if value]
+    if script is None and args.target and Path(args.target).suffix and Path(args.target).is_file():
+        raise UsageError(f"{args.target} counts as an image: a script ends in .sh, .bash or .py, or is ./{args.target}")
     if len(images) + bool(args.definition) > 1:
         raise UsageError("give either one image or -d, not both")
     definition = args.definition or ("" if images else known.get("definition", ""))
@@ -293,6 +296,12 @@ def _with_job_ids(url: str, request: Request) -> Request:
     return request | {"dependsOn": [job | {"jobId": resolve_job(url, job["jobId"])} for job in request["dependsOn"]]}
 
 
+def _warn_of_one_word(program: Sequence[str] | None) -> None:
+    """Print a notice on a shell command in quotation marks: a container has no program of this name."""
+    if program is not None and len(program) == 1 and " " in program[0].strip():
+        print_notice(f"warning: the command is one word with spaces; for a shell: -- sh -c {shlex.quote(program[0])}")
+
+
 def _check_length(request: Request, script: JobScript | None) -> None:
     """Raise UsageError for overrides that are longer than AWS allows: the server would accept and fail the job."""
     overrides = request.get("containerOverrides", {})
@@ -319,6 +328,7 @@ def add_run(command: CommandParser) -> None:
 
 def run_run(args: Namespace) -> int:
     plan = plan_job(args)
+    _warn_of_one_word(args.program)
     url = url_of(args)
     try:
         request, job_id = submit_planned(url, plan)

@@ -17,7 +17,17 @@ from threading import Event
 
 from batchq.cli.job_flags import reading_failure, without_mark
 from batchq.cli.job_handles import STDIN
-from batchq.cli.output import DONE, INTERRUPTED, INTERVAL, REFUSED, UNAVAILABLE, StatusLine, print_error, write_line
+from batchq.cli.output import (
+    DONE,
+    INTERRUPTED,
+    INTERVAL,
+    REFUSED,
+    UNAVAILABLE,
+    StatusLine,
+    print_error,
+    print_notice,
+    write_line,
+)
 from batchq.cli.server_requests import fetch_described, fetch_server_time, send_submission
 from batchq.errors import BatchqError, ServerUnavailable, UsageError
 from batchq.services.sweep_requests import LINE, MAX_MEMBERS, Axis, SweepMember, values_axis
@@ -25,6 +35,7 @@ from batchq.services.sweep_requests import LINE, MAX_MEMBERS, Axis, SweepMember,
 DEFAULT_REQUESTS = 4  # at the same time
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _NAMED_VALUES = re.compile(r"[A-Za-z_]\w{0,127}=", re.ASCII)
+_DASHED_RANGE = re.compile(r"([A-Za-z_]\w*=\d+)-(\d+)", re.ASCII)
 _PLACEHOLDER = re.compile(r"\{[A-Za-z_]\w*\}", re.ASCII)
 RETRIES = 10
 RETRY_INTERVAL = 1.0  # seconds, times the number of failures so far
@@ -35,6 +46,8 @@ def read_axes(each: Sequence[str], each_row: str | None) -> list[Axis]:
     """The axes of the flags: `FILE`, `-`, `NAME=a,b` or `NAME=1..5`, and the file of rows. Raises UsageError."""
     axes = [values_axis(text) if _NAMED_VALUES.match(text) else _line_axis(text) for text in each]
     axes += [] if each_row is None else [_row_axis(each_row)]
+    for ends in filter(None, map(_DASHED_RANGE.fullmatch, each)):
+        print_notice(f"warning: {ends[0]} is one value; a range is {ends[1]}..{ends[2]}")
     names = [name for axis in axes for name in axis.points[0]]
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise UsageError("one file of lines can be given" if repeated[0] == LINE else f"{repeated[0]!r} is given twice")

@@ -1,5 +1,6 @@
 """`batchq top`: queues, capacity and jobs, refreshed on a terminal; with other input or output, a single picture."""
 
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -29,7 +30,7 @@ def add_top(command: ArgumentParser) -> None:
 def run_top(args: Namespace) -> None:
     url = url_of(args)
     server, selection = TopServer(url), selection_of(args, url)
-    if not is_terminal() or sys.stdin is None or not sys.stdin.isatty():
+    if not is_terminal() or sys.stdin is None or not sys.stdin.isatty() or os.environ.get("TERM") == "dumb":
         print_picture(server, selection)
         return
     # textual takes longer to import than a request takes.

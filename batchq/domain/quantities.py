@@ -3,7 +3,7 @@
 import re
 from math import ceil
 
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([kmgt]?)(?:i?b)?", re.ASCII)
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?) ?([kmgt]?)(?:i?b)?", re.ASCII)
 _KIB = {"k": 1, "m": 1024, "g": 1024**2, "t": 1024**3}
 _KIB_PER_MIB = 1024
 _MAX_DIGITS = 12

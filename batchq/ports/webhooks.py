@@ -1,6 +1,7 @@
 """The ports of webhooks: their storage, the events they read, and the HTTP client that delivers."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from msgspec import Struct
@@ -17,6 +18,8 @@ from batchq.domain.webhooks import (
     matches_pattern,
 )
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
+
+MAX_MATCHED = 256  # results of comparisons that are kept
 
 
 class StoredWebhook(Struct, frozen=True, kw_only=True):
@@ -112,5 +115,7 @@ def _matches(selection: EventSelection, entry: FeedEntry) -> bool:
     )
 
 
-def _matches_any(name: str, patterns: Sequence[str]) -> bool:
+@lru_cache(MAX_MATCHED)
+def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
+    """The children of an array, and the events of a job, have one name."""
     return any(matches_pattern(name, pattern) for pattern in patterns)

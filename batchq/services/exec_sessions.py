@@ -153,6 +153,8 @@ class ExecService:
                 return "the caller may not see the job any more"
             if job.attempt is None or job.attempt.number != target.tag.attempt:
                 return "the container of the job has ended"
+            if any(part.key == target.tag.container_key and part.killed_at for part in job.attempt.containers):
+                return "the container of the job was killed"  # Docker reports its end once the session is closed
             try:
                 self._check_policies(job, present)
             except Forbidden as why:

@@ -229,6 +229,8 @@ REFUSED = [
         (with_container(image=image), "image")
         for image in ("", None, "a" * 256, "a b", "-rm", "--privileged", "a\n", "bücher")
     ),
+    (with_container(image="https://hub.docker.com/_/busybox"), "write busybox in place of"),
+    (with_container(image="docker://busybox:1"), "write busybox:1 in place of"),
     (with_container(user="1000:1000"), "User '1000:1000' does not match regex"),
     (with_container(user="a" * 32), "does not match regex"),
     (with_container(user="Root"), "does not match regex"),

@@ -5,9 +5,11 @@ import json
 import os
 import sys
 
+import aiohttp
 import pytest
 
 from batchq.audit import Journal
+from batchq.compute.simulated.exec_session import SimulatedExecSession
 from batchq.server.bootstrap import serving
 from batchq.settings import Runtime, Settings
 from tests.cli.servers import batchq, ended
@@ -58,6 +60,25 @@ async def test_the_end_of_stdin_ends_the_input_of_the_command(data, capfd):
     await started(capfd, "train", exec_echoes=True)
 
     assert await batchq("exec", "train", "--", "cat") == 0
+
+
+async def test_input_behind_the_end_of_the_input_ends_the_session_with_a_reason(data, capfd, monkeypatch):
+    await started(capfd, "train", exec_echoes=True)
+    monkeypatch.setattr(SimulatedExecSession, "end_input", stays_open)
+    await batchq("list", "-o", "ids")
+    url = f"{os.environ['BATCHQ_URL']}/v1/batchq/jobs/{capfd.readouterr().out.strip()}/exec"
+
+    async with aiohttp.ClientSession() as client, client.ws_connect(url) as socket:
+        await socket.send_json({"command": ["cat"]})
+        await socket.send_json({"end": True})
+        await socket.send_bytes(b"more")
+        end = await socket.receive_json(timeout=10)
+
+    assert end == {"exitCode": None, "reason": "A message with input arrived after the end of the input."}
+
+
+async def stays_open(session):
+    """The end of the input, of a command that runs on."""
 
 
 async def test_refusals_have_the_sentence_of_the_server(data, capfd):

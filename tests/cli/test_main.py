@@ -165,6 +165,23 @@ def test_the_help_is_as_wide_as_the_terminal(capsys, monkeypatch, words):
         (["run", "a", "echo", "-n"], "the command begins behind --, as in: batchq run a -- echo -n; see batchq run"),
         (["exec", "a", "ls"], "the command begins behind --, as in: batchq exec a -- ls; see batchq exec --help"),
         (["user", "add"], "the following arguments are required: name; see batchq user add --help"),
+        (["squeue"], "unknown command 'squeue'; did you mean 'list'? see batchq --help"),
+        (["user", "create", "bob"], "unknown command 'create'; did you mean 'add'? see batchq user --help"),
+        (
+            ["queue", "create", "gpu"],
+            "unknown command 'create'; job queues are created by: aws batch create-job-queue;",
+        ),
+        (["key", "create", "bob"], "unrecognized arguments: bob; did you mean '--user bob'? see batchq key create"),
+        (["--url", "http://a:1", "list"], "unknown command 'http://a:1'; flags follow the command, as in: batchq list"),
+        (["list", "--json"], "unrecognized arguments: --json; in place of --json: -o json; see batchq list --help"),
+        (
+            ["terminate", "--all"],
+            "unrecognized arguments: --all; in place of --all: -t all; see batchq terminate --help",
+        ),
+        (
+            ["submit", "--cpus", "4", "--mem", "8G", "python", "train.py"],
+            "unrecognized arguments: --cpus --mem 8G python train.py; in place of --cpus: --vcpus N; in place of --mem",
+        ),
     ],
 )
 def test_a_wrong_command_or_flag_is_reported_in_one_line(capsys, arguments, message):
@@ -248,6 +265,17 @@ def test_output_without_a_reader_is_reported_in_at_most_one_line(tmp_path, close
     )
 
     assert (described.returncode, described.stderr) == end
+
+
+@pytest.mark.process
+async def test_a_line_that_cannot_be_written_is_a_failure(native):
+    native.rows = [row("train", "RUNNING")]
+    shell = f"exec {sys.executable} -m batchq list -a > /dev/full"
+
+    listing = await asyncio.create_subprocess_exec("bash", "-c", shell, stderr=asyncio.subprocess.PIPE)
+    _, error = await listing.communicate()
+
+    assert (listing.returncode, error) == (1, b"batchq: cannot write the output: No space left on device\n")
 
 
 LOG_PAGE = {"lines": [{"at": 0, "message": "one"}], "next": "1.1", "over": False}

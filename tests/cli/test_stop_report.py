@@ -54,6 +54,7 @@ async def test_more_jobs_than_a_request_names_are_those_that_are_as_old_as_the_q
     (_, asked), (_, ordered) = server.requests
     assert NOON_TODAY - 60_000 < ordered.pop("createdBefore") <= NOON_TODAY
     assert ordered | {"dryRun": True} == asked
+    assert "terminate 21 jobs, and those created before now that match by then? [y/N]" in capsys.readouterr().err
 
 
 def test_the_outcomes_of_the_server_are_known():

@@ -290,3 +290,55 @@ def test_an_invalid_command_line_is_refused_in_one_line(refused, words, error):
 
     assert error in output_text
     assert output_text.count("\n") == 1
+
+
+def test_a_home_folder_and_variables_of_a_host_path_have_their_values(folder, planned, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("RUNS", "/scratch/runs")
+    (folder / "a.sh").write_text("#BATCHQ --image busybox -v ~/data:/data -v $RUNS/1:/out\necho\n")
+
+    (definition,), _ = planned("a.sh")
+
+    volumes = definition["containerProperties"]["volumes"]
+    assert [volume["host"]["sourcePath"] for volume in volumes] == ["/home/ada/data", "/scratch/runs/1"]
+
+
+@pytest.mark.parametrize("path", ["$NO_SUCH_VARIABLE/data", "${NO_SUCH_VARIABLE}", "~no-such-user/data"])
+def test_a_host_path_without_a_value_is_refused(refused, path):
+    assert "has no value here; give the path" in refused("busybox", "-v", f"{path}:/data")
+
+
+@pytest.mark.parametrize("line", ["#SBATCH --mem=4G", "#PBS -l nodes=1", "#$ -l h_vmem=4G", "# BATCHQ --memory 4g"])
+def test_lines_with_another_mark_have_a_warning(folder, capsys, line):
+    (folder / "a.sh").write_text(f"#!/bin/sh\n{line}\necho\n")
+
+    assert main(["submit", "a.sh", "--image", "busybox", "--dry-run"]) == 0
+
+    assert "warning: a.sh, line 2: lines with #" in capsys.readouterr().err
+
+
+def test_a_comment_on_money_is_no_mark(folder, planned):
+    (folder / "a.sh").write_text("#!/bin/sh\n#$5 a month\n# a batch\necho\n")
+
+    planned("a.sh", "--image", "busybox")
+
+
+@pytest.mark.parametrize(
+    ("words", "warning"),
+    [
+        (["--", "python train.py"], "the command is one word with spaces; for a shell: -- sh -c 'python train.py'"),
+        (["--each", "seed=1-3"], "seed=1-3 is one value; a range is seed=1..3"),
+    ],
+)
+def test_a_probable_mistake_has_a_warning(capsys, words, warning):
+    assert main(["submit", "busybox", "--dry-run", *words]) == 0
+
+    assert capsys.readouterr().err.startswith(f"batchq: warning: {warning}\n")
+
+
+def test_a_script_with_another_ending_is_not_taken_for_an_image(folder, refused):
+    (folder / "fit.R").write_text("print(1)\n")
+
+    refusal = "batchq: fit.R counts as an image: a script ends in .sh, .bash or .py, or is ./fit.R\n"
+    assert refused("fit.R", "--image", "r-base") == refusal
+    assert refused("fit.R", "--", "true") == refusal

@@ -244,6 +244,13 @@ async def test_on_a_terminal_it_draws_until_q_is_pressed(top_server):
     assert "1204 waiting" in played["output"]
 
 
+@pytest.mark.process
+async def test_a_terminal_without_control_sequences_gets_one_picture(top_server):
+    shown = await on_terminal("top", steps=[], TERM="dumb")
+
+    assert (shown["status"], "\x1b" in shown["output"]) == (0, False)
+
+
 # -------------------------------------------------------------------------------------------------------------- a pipe
 async def test_without_a_terminal_one_picture_is_printed(top_server, capsys):
 

@@ -76,6 +76,21 @@ async def test_a_stop_of_the_job_ends_the_session(world, sessions):
     await world.wait_for(job, Status.FAILED, status_reason="enough")
 
 
+async def test_a_kill_of_the_container_ends_the_session_before_the_engine_reports_the_end(simulated, journal):
+    """Docker reports the end of a container once its sessions have sent all output, and a client may never read it."""
+    world, sessions = simulated, service(simulated, journal)
+    job = await world.start(replace(RUNS, exec_echoes=True, kill_delay=60))
+    target = await opened(sessions, world, job)
+
+    end = asyncio.create_task(sessions.wait_for_end(target, caller=world.caller))
+    await world.terminate(job, "enough", force=True)
+
+    async with asyncio.timeout(2 * CHECK_INTERVAL):
+        assert await end == "the container of the job was killed"
+    assert (await world.job(job)).status is Status.RUNNING
+    await world.wait_for(job, Status.FAILED, status_reason="enough")
+
+
 @pytest.mark.fault("SE92")
 @pytest.mark.parametrize(
     ("present", "reason"),

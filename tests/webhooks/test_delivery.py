@@ -21,6 +21,7 @@ from batchq.domain.webhooks import (
     after_try,
 )
 from batchq.server.webhook_parts import webhook_readings
+from batchq.webhooks import dispatcher
 from tests.support.builders import ADMIN, NOON, job, moment
 from tests.webhooks.board import AWAY, EVERYTHING, GONE, OK, REJECTED, group_end, number_of
 
@@ -165,6 +166,34 @@ async def test_an_endpoint_that_hangs_delays_no_other_webhook(board):
     assert board.progress(slow).position == 0
     hanging.set()
     await board.until(lambda: board.progress(slow).position == events[-1])
+
+
+@pytest.mark.fault("SE83")
+async def test_the_webhooks_of_a_user_compare_one_event_in_each_pass_of_the_event_loop(board, monkeypatch):
+    """The patterns of 20 webhooks take 100 ms for one event, and other users' requests would wait so long."""
+    passes, compared, done = [0], [], asyncio.Event()
+
+    def selects(webhook, entry):
+        compared.append(passes[0])
+        if len(compared) == 50:
+            done.set()
+
+    monkeypatch.setattr(dispatcher, "selects", selects)
+
+    async def count_passes():
+        while True:
+            passes[0] += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_passes())
+    for number in range(1, 6):
+        await board.webhook(number)
+    await board.start()
+    await board.events(10)
+    await done.wait()
+    counting.cancel()
+
+    assert len(set(compared)) == 50
 
 
 # --------------------------------------------------------------------------------------------------- failures that last

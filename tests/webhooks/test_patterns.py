@@ -7,6 +7,7 @@ import pytest
 from batchq.domain.access.accounts import NO_OWNER
 from batchq.domain.enums import EventKind
 from batchq.domain.webhooks import EventSelection, Webhook, matches_pattern
+from batchq.ports import webhooks
 from batchq.ports.history import FeedEntry
 from batchq.ports.webhooks import selects
 from tests.support.builders import NOON, job, moment
@@ -43,3 +44,17 @@ def test_the_longest_patterns_of_a_webhook_are_matched_within_milliseconds():
     assert not selects(webhook, entry)
 
     assert process_time() - began < 0.05
+
+
+def test_events_with_one_name_are_compared_with_the_patterns_once(monkeypatch):
+    """As the children of an array."""
+    compared = []
+    monkeypatch.setattr(webhooks, "matches_pattern", lambda name, pattern: compared.append(name))
+    selection = EventSelection(kinds=tuple(EventKind), names=("one-child",))
+    webhook = Webhook(id="wh-1", name="w", owner=NO_OWNER, url=URL, selection=selection, created_at=NOON)
+
+    for number in range(3):
+        child = FeedEntry(number=number, entry=moment(job()), job_name="children", queue="a-queue", owner=NO_OWNER)
+        selects(webhook, child)
+
+    assert compared == ["children"]
