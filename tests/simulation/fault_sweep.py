@@ -1,14 +1,15 @@
 """Runs a case once for each point, with one fault at that point."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from itertools import count
 from typing import Any
 
 from msgspec.structs import replace
 
 from tests.simulation.cases import Case, CaseResult, CaseRun
-from tests.simulation.choices import TransactionFault
+from tests.simulation.choices import Point, TransactionFault
 from tests.simulation.moments import Moment
-from tests.simulation.planned_faults import CALL_FAULTS, NONE, PlannedFault, PlannedFaults
+from tests.simulation.planned_faults import CALL_FAULTS, LATE, NONE, PlannedFault, PlannedFaults
 from tests.simulation.run import excerpt, simulate
 from tests.simulation.run_log import InvariantViolated
 
@@ -59,14 +60,47 @@ def points(case: Case, moment: Moment = lambda _run, _point: True, planned: Plan
 
 
 def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
-    """The server dies at each point, and with each lost reply."""
-    result = run_case_to_any_end(case, planned)
+    """The server dies in each state that outlives it, and after each call that the engine carries out later.
+
+    A call that the engine carries out at once, or not at all, leaves what is left after or before it.
+    """
+    result, found = crash_points(case, planned)
     for downtime in DOWNTIMES:
-        for at in range(result.points + 1):
+        for at in found:
             yield replace(planned, crash_at=at, downtime=downtime)
         for at in range(result.calls + 1):
-            for fault in CALL_FAULTS.values():
-                yield replace(planned, fault_at=at, fault=fault, dies=True, downtime=downtime)
+            yield replace(planned, fault_at=at, fault=LATE, dies=True, downtime=downtime)
+
+
+def crash_points(
+    case: Case, planned: PlannedFault = NONE, on_point: Moment = lambda _run, _point: True
+) -> tuple[CaseResult, list[int]]:
+    """The run without a crash, and the first point of each state that outlives a server.
+
+    Two points of three follow another one of the same state: they are reads, or before a call that changes something.
+    """
+    found: dict[Hashable, int] = {}
+    points = count()
+
+    def note(run: CaseRun, point: Point) -> None:
+        found.setdefault(outliving(run), next(points))
+        on_point(run, point)
+
+    return run_case_to_any_end(case, planned, note), list(found.values())
+
+
+def outliving(run: CaseRun) -> Hashable:
+    """What a server that dies now leaves: the database, requests that were answered, containers, images and files.
+
+    The second of the virtual time is a part of it: an exit may be before or after the start of the next server.
+    """
+    world, now = run.world, run.world.clock.now()
+    engine = world.machine.engine
+    containers = tuple(container.inspect(now) for container in engine.containers.values())
+    folders = (world.archive.directory, world.checkpoints._root)
+    files = tuple((path, path.stat().st_size) for folder in folders for path in sorted(folder.rglob("*")))
+    logged = len(world.run_log.lines)  # changed jobs, answers to clients, and calls that changed something
+    return int(now.timestamp()), world.connection.total_changes, logged, containers, *engine.missing_images, files
 
 
 def crashes_at(case: Case, moment: Moment, planned: PlannedFault = NONE) -> list[PlannedFault]:
