@@ -20,6 +20,7 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from batchq.accounts.signatures import ALGORITHM
 from batchq.api.auth.authentication import CALLER, GATE, Gate, access_denied
 from batchq.api.http.client_connection import LOOPBACK, host_name
 from batchq.api.http.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
@@ -152,7 +153,7 @@ def _check_request(request: web.Request, hosts: Collection[str]) -> None:
     if profile.has_pages and request.method not in READING:
         _check_form_site(request)
     _check_encoding(request)
-    if request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request)):
+    if request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request)) and not _is_typeless(request):
         _check_type(request, FORM if profile.has_pages else JSON)
 
 
@@ -215,6 +216,16 @@ def _check_encoding(request: web.Request) -> None:
 def _has_no_body(request: web.Request) -> bool:
     """Whether the request has neither a body nor a Content-Type. A form of a web page always has the latter."""
     return not request.can_read_body and "Content-Type" not in request.headers
+
+
+def _is_typeless(request: web.Request) -> bool:
+    """Whether the request has an AWS signature and no Content-Type.
+
+    AWS: accepts it. boto3 before 1.21 and the AWS CLI before 1.22.50 send no Content-Type. A web page cannot send such
+    a header to another site: the browser asks that site first, and this server permits nothing.
+    """
+    authorization = request.headers.get("Authorization", "")
+    return "Content-Type" not in request.headers and authorization.startswith(f"{ALGORITHM} ")
 
 
 def _check_type(request: web.Request, accepted: Collection[str]) -> None:
