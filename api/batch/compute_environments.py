@@ -48,6 +48,9 @@ NOT_ON_FARGATE = (
     "ec2Configuration",
 )
 
+NEEDED_ON_FARGATE = ("subnets", "securityGroupIds")
+REMOVED_IF_EMPTY = ("ec2KeyPair", "imageId", "ec2Configuration")
+
 
 class InfrastructureOptimization(WireModel):
     scaleInAfter: Integer | None = None
@@ -291,7 +294,7 @@ def updated_compute_environment(
 def merge_documents(before: Document, members: Document, given: UpdateComputeEnvironment) -> Document:
     """The stored document, merged with the members of the request; computeResources are merged member by member."""
     after = before | members
-    if resources := before.get("computeResources", {}) | members.get("computeResources", {}):
+    if resources := _changed_resources(before.get("computeResources", {}), members.get("computeResources", {})):
         resources.pop("updateToLatestImageVersion", None)  # AWS: a command, not a property
         after["computeResources"] = resources
     if after.get("type") == "MANAGED":
@@ -299,6 +302,22 @@ def merge_documents(before: Document, members: Document, given: UpdateComputeEnv
         _check_range(resources)
         _check_type(resources["type"], members.get("computeResources", {}))
     return after
+
+
+def _changed_resources(before: Document, changes: Document) -> Document:
+    """AWS: an empty member of REMOVED_IF_EMPTY, or an empty id or name of the launch template, removes the member.
+
+    AWS: empty subnets and security groups change nothing on Fargate.
+    """
+    on_fargate = before.get("type") in FARGATE_TYPES
+    after = before | {
+        member: value for member, value in changes.items() if value or not (on_fargate and member in NEEDED_ON_FARGATE)
+    }
+    template = after.get("launchTemplate", {})
+    removed = {member for member in REMOVED_IF_EMPTY if not after.get(member)}
+    if "" in (template.get("launchTemplateId"), template.get("launchTemplateName")):
+        removed.add("launchTemplate")
+    return {member: value for member, value in after.items() if member not in removed}
 
 
 def capacity_millicpus(document: Document, limits: ServerLimits) -> int:

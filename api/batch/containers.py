@@ -275,7 +275,7 @@ def _logging(given: LogConfiguration | None) -> Logging:
     if given.logDriver == "awsfirelens":
         raise NotSupported("The log driver awsfirelens is not supported by this server.")
     if given.logDriver == "awslogs":
-        return Logging()
+        return Logging(group=(given.options or {}).get("awslogs-group") or None)
     return Logging(
         driver=given.logDriver,
         options=tuple((given.options or {}).items()),

@@ -115,7 +115,7 @@ async def update_job_queue(parts: Parts, request: BatchRequest, body: UpdateJobQ
 
 
 async def delete_job_queue(parts: Parts, request: BatchRequest, body: DeleteJobQueue) -> None:
-    """Deletes a DISABLED job queue, and terminates its jobs."""
+    """Deletes a DISABLED job queue without unfinished jobs."""
     await parts.catalog.job_queues.delete(request.arns.queue_named(body.jobQueue), caller=request.caller)
 
 

@@ -31,7 +31,7 @@ MAX_DEPENDENCIES = 20
 MIN_CHILDREN = 2
 MAX_CHILDREN = 10_000
 _JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_SHARE = re.compile(r"[A-Za-z0-9]{1,255}")
+_SHARE = re.compile(r"[A-Za-z0-9]{1,255}\*?")
 
 
 class ArrayProperties(WireModel):
@@ -160,7 +160,7 @@ def _array_size(given: ArrayProperties, _: SpellingContext) -> int | None:
 
 def _share(text: str, _: SpellingContext) -> str | None:
     if text and not _SHARE.fullmatch(text):
-        raise Invalid("shareIdentifier must be 1 to 255 letters and digits.")
+        raise Invalid("shareIdentifier must be 1 to 255 letters and digits, which an asterisk may follow.")
     return text or None
 
 

@@ -63,7 +63,7 @@ class DefinitionQuery(BaseModel):
 class NameRow(Struct, frozen=True, kw_only=True):
     """A name of the list."""
 
-    #: The last listed revision of the name.
+    #: The first listed revision of the name.
     newest: JobDefinition
     #: How many revisions of the name this page of the list has.
     count: int
@@ -133,18 +133,10 @@ async def _name_page(parts: Parts, name: str, before: int | None, caller: Caller
 
 
 async def _revisions(parts: Parts, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
-    """The newest revisions of a name, newest first. Revisions are numbered without gaps."""
-    end = before
-    if end is None:
-        try:
-            end = (await parts.catalog.definitions.find(name, None, caller=caller)).ref.revision + 1
-        except NotFound:  # no revision is ACTIVE
-            end = 1
-    after = DefinitionRef(name=name, revision=max(0, end - 1 - MAX_REVISIONS))
-    limit = MAX_REVISIONS if before is not None else MAX_READ
-    found = await parts.catalog.definitions.page(name=name, status=None, limit=limit, after=after, caller=caller)
-    listed = [definition for definition in found if before is None or definition.ref.revision < before]
-    return listed[::-1][:MAX_REVISIONS]
+    """The newest revisions of a name, newest first. `before`: only those below it."""
+    after = None if before is None else DefinitionRef(name=name, revision=before)
+    found = parts.catalog.definitions.page(name=name, status=None, limit=MAX_REVISIONS, after=after, caller=caller)
+    return list(await found)
 
 
 def _use_rows(used: DefinitionUse) -> Iterator[tuple[str, str, str, str, str]]:
@@ -168,7 +160,7 @@ async def _last_jobs(parts: Parts, definition: str, caller: Caller, *, limit: in
 def _names(found: Iterable[JobDefinition]) -> Iterator[NameRow]:
     for _, revisions in groupby(found, key=lambda definition: definition.ref.name):
         listed = list(revisions)
-        yield NameRow(newest=listed[-1], count=len(listed))
+        yield NameRow(newest=listed[0], count=len(listed))
 
 
 def _containers(definition: JobDefinition) -> Iterator[tuple[str, ContainerSpec]]:

@@ -138,14 +138,9 @@ async def _named_definition(batch: BatchCalls, name: str, caller: Caller) -> Con
             return await described_definition(batch, name, caller)
         except Invalid:  # an ARN of something else
             return {}
-    query: dict[str, object] = {"jobDefinitionName": name, "status": "ACTIVE"}
-    page = await batch.call("DescribeJobDefinitions", query, caller=caller)
-    newest: Content = {}
-    while page["jobDefinitions"]:
-        newest = page["jobDefinitions"][-1]
-        if "nextToken" not in page:
-            break
-        page = await batch.call("DescribeJobDefinitions", query | {"nextToken": page["nextToken"]}, caller=caller)
+    query = {"jobDefinitionName": name, "status": "ACTIVE", "maxResults": 1}
+    found = await batch.call("DescribeJobDefinitions", query, caller=caller)
+    newest: Content = next(iter(found["jobDefinitions"]), {})
     return newest
 
 

@@ -62,6 +62,8 @@ class SignatureVerifier(ABC):
     _authorization: ClassVar[re.Pattern[str]]
     #: A header that begins with it must be signed. The header of the date, and of the hash of the body, begin with it.
     _prefix: ClassVar[str]
+    #: Other headers that must be signed if they are present.
+    _covered: ClassVar[frozenset[str]]
 
     def __init__(self, *, find: Callable[[str], AccessKey | None], now: Callable[[], datetime]) -> None:
         self._find = find
@@ -78,7 +80,8 @@ class SignatureVerifier(ABC):
         if authorization is None:
             raise incomplete(f"The Authorization header is not a valid signature with {self.algorithm}.")
         required = {"host", f"{self._prefix}date", *self._check(authorization, lines)}
-        signed = _signed_headers(authorization["headers"].split(";"), lines, required=required, prefix=self._prefix)
+        required |= {name for name in lines if name.startswith(self._prefix)} | (self._covered & lines.keys())
+        signed = _signed_headers(authorization["headers"].split(";"), lines, required=required)
         date, hashed = signed[f"{self._prefix}date"], hashlib.sha256(sent.body).hexdigest()
         _check_time(date, header=f"{self._prefix}date".title(), now=self._now())
         if not date.startswith(authorization.groupdict().get("date", "")):
@@ -106,12 +109,14 @@ class SignatureVerifier(ABC):
 class SigV4Verifier(SignatureVerifier):
     """AWS Signature Version 4.
 
-    Presigned URLs (signatures in the query) are refused.
+    Presigned URLs (signatures in the query) are refused. AWS: the Content-Type need not be signed; the SDKs for PHP and
+    JavaScript (version 2) do not sign it. Decision 0123.
     """
 
     algorithm = ALGORITHM
     _authorization = _SIGV4
     _prefix = "x-amz-"
+    _covered = frozenset()
 
     def _check(self, authorization: re.Match[str], lines: Mapping[str, Sequence[str]]) -> Sequence[str]:  # noqa: ARG002
         if authorization["service"] not in SIGV4_SERVICES:
@@ -138,6 +143,7 @@ class SdkHmacVerifier(SignatureVerifier):
     algorithm = "SDK-HMAC-SHA256"
     _authorization = _SDK_HMAC
     _prefix = "x-sdk-"
+    _covered = frozenset({"content-type"})
 
     def _check(self, authorization: re.Match[str], lines: Mapping[str, Sequence[str]]) -> Sequence[str]:  # noqa: ARG002
         if "x-security-token" in lines:
@@ -182,15 +188,13 @@ def refusal(code: str, message: str, *, kind: FailureKind = FailureKind.BAD_CRED
 
 
 def _signed_headers(
-    names: Sequence[str], lines: Mapping[str, Sequence[str]], *, required: set[str], prefix: str
+    names: Sequence[str], lines: Mapping[str, Sequence[str]], *, required: set[str]
 ) -> Mapping[str, str]:
     """The values of the headers `names`, which a signature covers.
 
-    Raises HttpRefusal unless they include `required`, Content-Type and the headers that begin with `prefix`, if these
-    are present; and if one of them appears twice, because its value is ambiguous.
+    Raises HttpRefusal unless they include `required`, and if one of them appears twice, because its value is ambiguous.
     """
-    must = required | {name for name in lines if name.startswith(prefix) or name == "content-type"}
-    if missing := sorted(must - set(names)):
+    if missing := sorted(required - set(names)):
         raise incomplete(f"The signature must cover the header {missing[0][:100]}.")
     if wrong := [name for name in names if len(lines.get(name, ())) != 1]:
         raise incomplete(f"The header {wrong[0][:100]} is listed as signed, but is not present exactly once.")

@@ -1,7 +1,7 @@
 """The operations of CloudWatch Logs."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from batchq.api.http.http import REQUEST_ID, error_response
 from batchq.api.logs import translate
-from batchq.api.logs.translate import DescribeLogGroups, DescribeLogStreams, FilterLogEvents, GetLogEvents, LogArns
+from batchq.api.logs.translate import (
+    DescribeLogGroups,
+    DescribeLogStreams,
+    FilterLogEvents,
+    GetLogEvents,
+    LogArns,
+    OfGroup,
+)
 from batchq.api.operations.operation_table import CONTENT_TYPE, OperationTable, dialect_of
 from batchq.api.operations.operations import Answer, Call, Operation, aws_operation
 from batchq.api.operations.parts import Parts
@@ -32,7 +39,7 @@ async def get_log_events(parts: Parts, call: Call[Any], body: GetLogEvents) -> A
     if translate.is_of_group(body, _arns(parts, call, TRAINING_GROUP)):
         name = await parts.training_logs.resolve(name, caller=call.caller)
     else:
-        translate.check_group(body, _arns(parts, call))
+        await _check_group(parts, call, body, [name])
     stream = await parts.logs.stream(name, caller=call.caller)
     position, backwards = translate.direction(body, stream)
     limit = body.limit or MAX_EVENTS
@@ -52,7 +59,7 @@ async def filter_log_events(parts: Parts, call: Call[Any], body: FilterLogEvents
             return translate.found_events((), {})
         query = replace(query, names=tuple(names), prefix="")
     else:
-        translate.check_group(body, _arns(parts, call))
+        await _check_group(parts, call, body, query.names)
     token = translate.search_token(query)
     position = LogSearchPosition()
     if body.nextToken:
@@ -95,6 +102,17 @@ async def describe_log_groups(parts: Parts, call: Call[Any], body: DescribeLogGr
 
 def _arns(parts: Parts, call: Call[Any], group: str = GROUP) -> LogArns:
     return LogArns(account=parts.account, region=parts.region_of(call.http), name=group)
+
+
+async def _check_group(parts: Parts, call: Call[Any], body: OfGroup, names: Sequence[str]) -> None:
+    """Raise Invalid and NotFound unless the request names the server's log group, or that of all streams `names`."""
+    arns = _arns(parts, call)
+    try:
+        translate.check_group(body, arns)
+    except NotFound:
+        group = translate.named_group(body, arns)
+        if group is None or not await parts.logs.are_in_group(names, group, caller=call.caller):
+            raise
 
 
 async def _training_streams(parts: Parts, query: LogQuery, caller: Caller) -> Mapping[str, str]:

@@ -136,6 +136,15 @@ def check_group(body: OfGroup, arns: LogArns) -> None:
         raise NotFound("The specified log group does not exist.")
 
 
+def named_group(body: OfGroup, arns: LogArns) -> str | None:
+    """The name of the log group of a request; None if it is in another account."""
+    identifier = body.logGroupName or body.logGroupIdentifier or ""
+    arn = _GROUP.fullmatch(identifier)
+    if arn is None:
+        return identifier
+    return arn["name"] if arn["account"] == arns.account else None
+
+
 def span(body: GetLogEvents | FilterLogEvents) -> Span:
     end = None if body.endTime is None else body.endTime * MILLISECOND
     return Span(start=(body.startTime or 0) * MILLISECOND, end=end)

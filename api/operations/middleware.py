@@ -4,9 +4,9 @@ Errors have the shape of the path's dialect, those of authentication and of unkn
 
 Any web page can make a browser send requests to 127.0.0.1. So the Host header must have a name of this server (DNS
 rebinding uses another), requests from other origins are refused, and the Content-Type of a body must be JSON, which an
-HTML form cannot send. The web console differs in two points, which its profile declares: a link of another site may
-open a page, since that changes nothing and the other site cannot read it; and forms are accepted if their Origin is
-this server.
+HTML form cannot send; it may be absent beside a signature of AWS. The web console differs in two points, which its
+profile declares: a link of another site may open a page, since that changes nothing and the other site cannot read it;
+and forms are accepted if their Origin is this server.
 """
 
 import logging
@@ -20,6 +20,7 @@ from uuid import uuid4
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from batchq.accounts.signatures import ALGORITHM
 from batchq.api.auth.authentication import CALLER, GATE, Gate, access_denied
 from batchq.api.http.client_connection import LOOPBACK, host_name
 from batchq.api.http.dialect_profiles import PROFILE, TARGET, DialectProfile, DialectProfiles, RequestFailure
@@ -152,7 +153,8 @@ def _check_request(request: web.Request, hosts: Collection[str]) -> None:
     if profile.has_pages and request.method not in READING:
         _check_form_site(request)
     _check_encoding(request)
-    if request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request)):
+    has_type = request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request))
+    if has_type and not _is_typeless(request):
         _check_type(request, FORM if profile.has_pages else JSON)
 
 
@@ -215,6 +217,16 @@ def _check_encoding(request: web.Request) -> None:
 def _has_no_body(request: web.Request) -> bool:
     """Whether the request has neither a body nor a Content-Type. A form of a web page always has the latter."""
     return not request.can_read_body and "Content-Type" not in request.headers
+
+
+def _is_typeless(request: web.Request) -> bool:
+    """Whether the request has an AWS signature and no Content-Type.
+
+    AWS: accepts it. boto3 1.17 and the AWS CLI 1.19 send no Content-Type. A web page cannot send such a signature to
+    another site: the browser asks that site first, and this server permits nothing. Decision 0123.
+    """
+    authorization = request.headers.get("Authorization", "")
+    return "Content-Type" not in request.headers and authorization.startswith(f"{ALGORITHM} ")
 
 
 def _check_type(request: web.Request, accepted: Collection[str]) -> None:

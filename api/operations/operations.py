@@ -170,7 +170,8 @@ def aws_operation(
 ) -> Operation:
     """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
 
-    AWS: an operation that returns nothing is answered with an empty object.
+    AWS: an operation that returns nothing is answered with an empty object. Where the path names the operation, an
+    empty body counts as an empty object: clients send it for a request without members.
 
     `service`: its name in `aws_models`. The second argument is the Call, or the request that the dialect's table makes.
     """
@@ -181,4 +182,6 @@ def aws_operation(
         return await handle(parts, request, *bodies) or {}
 
     own = {"name": name, "access": access, "handle": carry_out, "body": shape, "answer": AwsResponse(service, name)}
+    if shape is not None and "target" not in members:
+        own["optional_body"] = not any(field.is_required() for field in shape.model_fields.values())
     return documented(handle, **{**own, "description": "", **members})

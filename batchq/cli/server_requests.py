@@ -188,7 +188,7 @@ def send_definition(url: str, definition: Mapping[str, object]) -> str:
 
 
 def fetch_active_revisions(url: str, name: str) -> Iterable[Document]:
-    """The active revisions of a job definition, in the server's order."""
+    """The active revisions of a job definition, newest first."""
     for page in fetch_pages(url, DESCRIBE_JOB_DEFINITIONS, {"jobDefinitionName": name, "status": "ACTIVE"}):
         yield from page["jobDefinitions"]
 

@@ -102,6 +102,8 @@ class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: tuple[tuple[str, str], ...] = ()
     #: Options of the driver whose values are looked up when the container is created.
     secret_options: tuple[Secret, ...] = ()
+    #: The option `awslogs-group`: a log group in which clients look for the captured output; None: the usual one.
+    group: str | None = None
 
     @property
     def captured(self) -> bool:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from batchq.domain.access.accounts import Caller
 from batchq.domain.ids import Tag
+from batchq.domain.lifecycle.views import log_group_of
 from batchq.errors import NotFound
 from batchq.logs import pages
 from batchq.logs.capture import LogCapture
@@ -66,6 +67,7 @@ class StreamSummary(Struct, frozen=True, kw_only=True):
 class CloudWatchLogs:
     """The log group `/aws/batch/job`, with one stream for each container of an attempt.
 
+    A stream is also in the log group that its job definition names by the option `awslogs-group`.
     Streams that are not visible to the caller are treated as missing.
     """
 
@@ -136,6 +138,15 @@ class CloudWatchLogs:
         """The streams with these names that exist."""
         found = [await self._store.stream(name) for name in names]
         return tuple(stream for stream in found if stream is not None and caller.reaches(stream.owner))
+
+    async def are_in_group(self, names: Sequence[str], group: str, *, caller: Caller) -> bool:
+        """Whether there are names, all are of existing streams, and the job definitions name `group` for their logs."""
+        streams = await self.existing(names, caller=caller)
+        jobs = await self._store.jobs([stream.tag.job_id for stream in streams])
+        return len(streams) == len(names) > 0 and all(
+            stream.tag.job_id in jobs and log_group_of(jobs[stream.tag.job_id], stream.tag) == group
+            for stream in streams
+        )
 
     async def events(
         self, stream: LogStream, *, span: Span, position: int | None, limit: int, backwards: bool

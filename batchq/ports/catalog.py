@@ -132,7 +132,7 @@ class CatalogStore(Protocol):
         after: DefinitionRef | None,
         visibility: Visibility | None = None,
     ) -> tuple[JobDefinition, ...]:
-        """The first `limit` revisions after `after`, by name, then by revision, both ascending. None: no filter."""
+        """The first `limit` revisions after `after`: by name, those of a name newest first. None: no filter."""
 
     async def flag(self, name: str) -> bool:
         """Whether the flag has been set."""

@@ -284,7 +284,7 @@ class JobDefinitionService:
     async def page(
         self, *, name: str | None, status: str | None, limit: int, after: DefinitionRef | None, caller: Caller
     ) -> tuple[JobDefinition, ...]:
-        """The first `limit` visible revisions after `after`, by name, then by revision. None: no filter.
+        """The first `limit` visible revisions after `after`: by name, those of a name newest first. None: no filter.
 
         They are read in slices: between two slices other users take their turns at the database.
         """

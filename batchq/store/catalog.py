@@ -3,10 +3,9 @@
 Functions named as methods of CatalogStore are documented there.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
-from operator import itemgetter
 from sqlite3 import Connection
 
 from msgspec.structs import replace
@@ -139,26 +138,33 @@ def _definitions(
         "after_name": "" if after is None else rows.text(after.name),
         "after_revision": _after(name, after),
     }
-    owner = None if name is None else definition_owner(connection, name)
-    if visibility is None or (owner is not None and visibility.has(owner)):
-        return connection.execute(SQL[statement], parameters)
     if name is not None:
-        return ()
-    sorted_rows = execute_for_visible(connection, SQL, "job_definitions", parameters, visibility)
-    return ((value,) for value, *_ in merge_sorted(sorted_rows, key=itemgetter(1, 2)))
+        owner = definition_owner(connection, name)
+        is_visible = visibility is None or (owner is not None and visibility.has(owner))
+        return connection.execute(SQL[statement], parameters) if is_visible else ()
+    if visibility is None:
+        return _values(connection, connection.execute(SQL[statement], parameters))
+    listed = execute_for_visible(connection, SQL, "job_definitions", parameters, visibility)
+    return _values(connection, merge_sorted(listed, key=lambda row: (row[0], -row[1])))
+
+
+def _values(connection: Connection, listed: Iterable[tuple[str, int]]) -> Iterator[tuple[str]]:
+    """The stored values of revisions, each read when it is needed: the list is sorted without them."""
+    for name, revision in listed:
+        yield from connection.execute(SQL["job_definition"], {"name": name, "revision": revision})
 
 
 def _after(name: str | None, after: DefinitionRef | None) -> int:
-    """The revision after which the page begins.
+    """The revision below which the page begins.
 
     Names are sorted: with `name`, an `after` of an earlier name is before all its revisions, one of a later name is
     behind all of them.
     """
     if after is None:
-        return -1
+        return rows.MAX_INTEGER
     if name is None or name == after.name:
         return rows.integer(after.revision)
-    return -1 if after.name < name else rows.MAX_INTEGER
+    return rows.MAX_INTEGER if after.name < name else 0
 
 
 def flag(connection: Connection, name: str) -> bool:

@@ -15,7 +15,6 @@ from tests.support.timing import cpu_seconds, little_cpu
 POSTED = [*JOBS, *RESOURCES, f"tags/{ARN}job-queue/default"]
 
 NOT_JSON = {
-    "empty": b"",
     "blank": b"  ",
     "text": b"not json",
     "open": b'{"jobs": [',
@@ -45,6 +44,14 @@ async def test_bodies_that_are_not_json_objects_are_refused(default_queue, refus
     for body in BODIES.values():
         for name in POSTED:
             assert await refused(name, body=body)
+
+
+async def test_an_empty_body_counts_as_an_object_without_members(server, default_queue, http):
+    """boto3 before 2022 sends it for a call without parameters."""
+    empty = {name: (await http.post(name, body=b""))[0] for name in POSTED}
+
+    assert empty == {name: (await http.post(name, {}))[0] for name in POSTED}
+    assert empty["DescribeJobQueues"] == 200
 
 
 @pytest.mark.fault("IN06")

@@ -128,6 +128,33 @@ async def test_an_update_changes_only_what_it_names(server, boto, described):
     assert server.catalog.environments["it"].max_millicpus == 16000
 
 
+REMOVING = {
+    "ec2KeyPair": "",
+    "imageId": "",
+    "ec2Configuration": [],
+    "launchTemplate": {"launchTemplateId": ""},
+}
+
+
+@pytest.mark.parametrize("member", REMOVING)
+async def test_an_empty_member_of_an_update_removes_the_member(boto, described, member):
+    resources = EC2 | {"ec2KeyPair": "a-key", "imageId": "ami-2"}
+    await boto.create_compute_environment(**REQUEST | {"computeResources": resources})
+
+    await boto.update_compute_environment(computeEnvironment="it", computeResources={member: REMOVING[member]})
+
+    assert (await described())["computeResources"] == {name: resources[name] for name in resources if name != member}
+
+
+@pytest.mark.parametrize(("created", "left"), [(EC2, []), (FARGATE, ["subnet-1"])], ids=["EC2", "Fargate"])
+async def test_an_empty_list_of_subnets_changes_nothing_on_fargate(boto, described, created, left):
+    await boto.create_compute_environment(**REQUEST | {"computeResources": created})
+
+    await boto.update_compute_environment(computeEnvironment="it", computeResources={"subnets": []})
+
+    assert (await described())["computeResources"]["subnets"] == left
+
+
 async def test_an_update_of_the_state_keeps_the_capacity(server, boto):
     await boto.create_compute_environment(**UNMANAGED, unmanagedvCpus=3)
 

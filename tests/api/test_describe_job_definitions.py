@@ -46,14 +46,14 @@ async def test_definitions_are_described_by_name_or_arn_and_unknown_ones_are_omi
     assert named(await boto.describe_job_definitions(jobDefinitions=texts)) == ["it:2", "it:1"]
 
 
-async def test_definitions_are_described_by_name_and_status(register, boto):
+async def test_definitions_are_described_by_name_and_status_newest_first(register, boto):
     for name in ("it", "other", "it"):
         await register(name)
     both = await boto.describe_job_definitions(jobDefinitionName="it")
 
     await boto.deregister_job_definition(jobDefinition="it:1")
 
-    assert named(both) == ["it:1", "it:2"]
+    assert named(both) == ["it:2", "it:1"]
     assert named(await boto.describe_job_definitions(jobDefinitionName="it", status="ACTIVE")) == ["it:2"]
     assert named(await boto.describe_job_definitions(status="INACTIVE")) == ["it:1"]
     assert named(await boto.describe_job_definitions(status="SLEEPING")) == []
@@ -95,7 +95,7 @@ async def test_pages_have_every_revision_once(register, boto):
 
     pages = await boto.pages("describe_job_definitions", PaginationConfig={"PageSize": 2})
 
-    assert [named(page) for page in pages] == [["a:1", "b:1"], ["b:2", "b:3"], ["c:1"]]
+    assert [named(page) for page in pages] == [["a:1", "b:3"], ["b:2", "b:1"], ["c:1"]]
 
 
 async def test_a_token_is_valid_for_its_own_query_only(register, boto):
@@ -105,7 +105,7 @@ async def test_a_token_is_valid_for_its_own_query_only(register, boto):
 
     with pytest.raises(boto.exceptions.ClientException, match="nextToken is not valid"):
         await boto.describe_job_definitions(status="ACTIVE", nextToken=token)
-    assert named(await boto.describe_job_definitions(nextToken=token)) == ["it:2"]
+    assert named(await boto.describe_job_definitions(nextToken=token)) == ["it:1"]
 
 
 @pytest.mark.fault("SE25")
@@ -122,5 +122,5 @@ async def test_many_definitions_are_read_in_several_turns(server, register, boto
     monkeypatch.setattr(server.store, "definitions", definitions)
     pages = await boto.pages("describe_job_definitions", PaginationConfig={"PageSize": 3})
 
-    assert [named(page) for page in pages] == [["it:1", "it:2", "it:3"], ["it:4", "it:5"]]
+    assert [named(page) for page in pages] == [["it:5", "it:4", "it:3"], ["it:2", "it:1"]]
     assert limits == [2, 2, 2, 2]

@@ -67,6 +67,20 @@ async def test_only_json_in_utf_8_is_accepted(server, http, kind):
     assert server.stored_rows() == before
 
 
+SIGNED = "AWS4-HMAC-SHA256 Credential=BQIA/20261121/eu-central-1/batch/aws4_request, SignedHeaders=host, Signature=0"
+
+
+@pytest.mark.fault("SE02")
+@pytest.mark.parametrize(
+    ("authorization", "expected"), [(SIGNED, 200), ("Basic YTpi", 415), ("AWS4", 415), (None, 415)]
+)
+async def test_only_a_request_with_a_signature_of_aws_needs_no_content_type(http, authorization, expected):
+    """Clients of AWS before 2022 send none."""
+    status, _, _ = await send(http, Content_Type=None, Authorization=authorization)
+
+    assert status == expected
+
+
 @pytest.mark.fault("SE02")
 @pytest.mark.parametrize(
     "headers",

@@ -200,13 +200,20 @@ async def test_requests_that_aws_accepts_are_accepted(accepts):
         (with_container(logConfiguration={"logDriver": "awslogs"}), "logging", Logging()),
         (
             with_container(
+                logConfiguration={"logDriver": "awslogs", "options": {"awslogs-group": "g", "awslogs-region": "r"}}
+            ),
+            "logging",
+            Logging(group="g"),
+        ),
+        (
+            with_container(
                 logConfiguration={"logDriver": "splunk", "secretOptions": [{"name": "t", "valueFrom": "v"}]}
             ),
             "logging",
             Logging(driver="splunk", secret_options=(Secret(name="t", value_from="v"),)),
         ),
     ],
-    ids=["swappiness without maxSwap", "awslogs", "secret options"],
+    ids=["swappiness without maxSwap", "awslogs", "awslogs-group", "secret options"],
 )
 async def test_a_member_with_a_rule_of_its_own_is_translated(registered, content, member, value):
     assert getattr((await registered(content)).nodes.leading.spec, member) == value

@@ -193,3 +193,11 @@ async def test_a_fair_share_queue_refuses_jobs_without_a_share_or_a_priority(fai
     job = {"jobName": "a-job", "jobQueue": "fair", "jobDefinition": "sleeper"}
 
     assert f"Exception : {text}," in await refused("SubmitJob", job | members)
+
+
+async def test_a_share_may_end_with_an_asterisk(fair, sleeper, accepted):
+    await accepted(
+        "SubmitJob",
+        {"jobName": "a-job", "jobQueue": "fair", "jobDefinition": "sleeper", "schedulingPriorityOverride": 1}
+        | {"shareIdentifier": "teamA*"},
+    )

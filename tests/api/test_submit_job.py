@@ -81,7 +81,7 @@ REFUSED = {
     "ecsPropertiesOverride cannot be specified": {"ecsPropertiesOverride": {"taskProperties": [{}]}},
     "shareIdentifier must not be specified": {"shareIdentifier": "mine"},
     "shareIdentifier must be 1 to 255 letters and digits": {"shareIdentifier": "a" * 256},
-    "letters and digits.": {"shareIdentifier": "a b"},
+    "which an asterisk may follow": {"shareIdentifier": "a b"},
     "'tags'": {"tags": {f"key-{n}": "" for n in range(51)}},
     "'schedulingPriorityOverride'": {"schedulingPriorityOverride": -1},
     "schedulingPriorityOverride": {"schedulingPriorityOverride": 10000},

@@ -93,14 +93,14 @@ async def test_a_definition_is_replaced_under_its_own_revision(shelf):
     await shelf.put_definition(definition(name="a", revision=1, image="other"), caller=None)
 
     assert (await shelf.definition(DefinitionRef(name="a", revision=1))).nodes.leading.spec.image == "other"
-    assert await page(shelf, name="a") == ["a:1", "a:2"]
+    assert await page(shelf, name="a") == ["a:2", "a:1"]
 
 
 async def test_an_unknown_definition_cannot_be_replaced(shelf):
     with pytest.raises(Conflict):
         await shelf.put_definition(definition(name="a", revision=3), caller=None)
 
-    assert await page(shelf, name="a") == ["a:1", "a:2"]
+    assert await page(shelf, name="a") == ["a:2", "a:1"]
 
 
 async def test_the_newest_active_revision_is_the_last_that_is_not_inactive(shelf):
@@ -115,22 +115,22 @@ async def test_an_unknown_definition_is_none(shelf):
     assert await shelf.newest_active("A") is None
 
 
-async def test_definitions_are_listed_by_name_then_revision(shelf):
-    assert await page(shelf) == ["a:1", "a:2", "ab:1", "b:1", "b:2"]
-    assert await page(shelf, status="ACTIVE") == ["a:1", "ab:1", "b:1", "b:2"]
-    assert await page(shelf, name="a") == ["a:1", "a:2"]
+async def test_definitions_are_listed_by_name_and_those_of_a_name_newest_first(shelf):
+    assert await page(shelf) == ["a:2", "a:1", "ab:1", "b:2", "b:1"]
+    assert await page(shelf, status="ACTIVE") == ["a:1", "ab:1", "b:2", "b:1"]
+    assert await page(shelf, name="a") == ["a:2", "a:1"]
     assert await page(shelf, name="a", status="INACTIVE") == ["a:2"]
     assert await page(shelf, name="a*", status="what") == []
 
 
 async def test_pages_of_definitions_continue_after_the_last(shelf):
-    assert await page(shelf, limit=2) == ["a:1", "a:2"]
-    assert await page(shelf, limit=2, after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1"]
-    assert await page(shelf, status="ACTIVE", after=DefinitionRef(name="a", revision=2)) == ["ab:1", "b:1", "b:2"]
-    assert await page(shelf, name="b", after=DefinitionRef(name="b", revision=1)) == ["b:2"]
-    assert await page(shelf, name="b", after=DefinitionRef(name="a", revision=9)) == ["b:1", "b:2"]
+    assert await page(shelf, limit=2) == ["a:2", "a:1"]
+    assert await page(shelf, limit=2, after=DefinitionRef(name="a", revision=1)) == ["ab:1", "b:2"]
+    assert await page(shelf, status="ACTIVE", after=DefinitionRef(name="a", revision=1)) == ["ab:1", "b:2", "b:1"]
+    assert await page(shelf, name="b", after=DefinitionRef(name="b", revision=2)) == ["b:1"]
+    assert await page(shelf, name="b", after=DefinitionRef(name="a", revision=9)) == ["b:2", "b:1"]
     assert await page(shelf, name="a", after=DefinitionRef(name="b", revision=1)) == []
-    assert await page(shelf, name="b", status="ACTIVE", after=DefinitionRef(name="b", revision=1)) == ["b:2"]
+    assert await page(shelf, name="b", status="ACTIVE", after=DefinitionRef(name="b", revision=2)) == ["b:1"]
 
 
 async def test_a_flag_is_set_permanently(store):

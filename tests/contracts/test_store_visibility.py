@@ -96,12 +96,12 @@ async def test_a_list_of_definitions_has_the_visible_ones(store):
     await register(store, a=ADA, b=BOB, c=Owner(account=ROOT))
     usable = Visibility(user="ada", accounts=frozenset({ROOT}))
 
-    assert await page(store, visibility=usable) == ["a:1", "a:2", "c:1", "c:2"]
-    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["a:2"]
-    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=2)) == ["c:1"]
+    assert await page(store, visibility=usable) == ["a:2", "a:1", "c:2", "c:1"]
+    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=2)) == ["a:1"]
+    assert await page(store, visibility=usable, limit=1, after=DefinitionRef(name="a", revision=1)) == ["c:2"]
     assert await page(store, visibility=usable, status="INACTIVE") == []
     assert await page(store, visibility=usable, name="b") == await page(store, visibility=usable, name="x") == []
-    assert await page(store, visibility=usable, name="c") == ["c:1", "c:2"]
+    assert await page(store, visibility=usable, name="c") == ["c:2", "c:1"]
 
 
 # ------------------------------------------------------------------------------------------- SQL and the specification

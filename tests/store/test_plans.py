@@ -66,6 +66,10 @@ FEW |= {"activity.events"}
 # This groups the jobs that repeat one another.
 FEW |= {"job_reads.newest_of_lines"}
 
+# These sort the numbers of the revisions of one name after another.
+DEFINITIONS = {f"catalog.job_definitions{suffix}" for suffix in ("", "_with_status", "_of_owner", "_of_account")}
+FEW |= DEFINITIONS
+
 # These read an index of all queued jobs, once, when a server starts.
 COUNTED = {"job_reads.queued_by_account", "job_reads.unfinished_counts"}
 
@@ -95,6 +99,14 @@ def test_every_statement_finds_its_rows_by_an_index_and_in_order(plan):
         scanned = [step for step in steps if step.startswith("SCAN") and not step.startswith(may_scan)]
         sorted_steps = [] if name in FEW else [step for step in steps if "TEMP B-TREE" in step]
         assert scanned + sorted_steps == [], name
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_definitions_are_sorted_by_an_index_alone_and_name_by_name(plan, name):
+    step, sort = plan(STATEMENTS[name], named(STATEMENTS[name]))
+
+    assert re.fullmatch(r"SEARCH job_definitions USING COVERING INDEX \w+ \(.*name>\?\)", step)
+    assert sort in {"USE TEMP B-TREE FOR RIGHT PART OF ORDER BY", "USE TEMP B-TREE FOR LAST TERM OF ORDER BY"}
 
 
 @pytest.mark.parametrize("name", sorted(COUNTED))

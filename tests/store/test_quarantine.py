@@ -147,7 +147,7 @@ async def test_an_unreadable_job_definition_is_skipped_and_its_revision_is_not_r
     newest = await store.newest_active("a")
     added = await store.add_definition(definition(name="a"), caller=None)
 
-    assert [other_definition.ref.revision for other_definition in listed] == [1, 2]
+    assert [other_definition.ref.revision for other_definition in listed] == [2, 1]
     assert newest.ref.revision == 2
     assert await store.definition(DefinitionRef(name="a", revision=3)) is None
     assert added.ref.revision == 4

@@ -231,6 +231,12 @@ def log_stream_of(job: Job, run: Attempt, key: str) -> str:
     return stream_name(job.spec.definition.name, container_tag_of(job, run, key))
 
 
+def log_group_of(job: Job, tag: Tag) -> str | None:
+    """The log group that the job definition names for a container of the job; None without one."""
+    containers = job.spec.nodes.task(tag.node).containers
+    return next((container.spec.logging.group for container in containers if container.name == tag.container), None)
+
+
 def shown_container_reason(run: Attempt | AttemptContainer) -> str | None:
     """The reason of an attempt or container, followed by its created paths; None if there is neither."""
     return _followed(run.reason, _paths(run))

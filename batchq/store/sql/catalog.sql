@@ -42,31 +42,32 @@ SELECT owner, account FROM job_definitions WHERE name = :name ORDER BY revision 
 SELECT value FROM job_definitions WHERE status = 'ACTIVE' AND name = :name ORDER BY revision DESC;
 
 -- job_definitions
-SELECT value FROM job_definitions
-WHERE (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
+SELECT name, revision FROM job_definitions
+WHERE name >= :after_name AND (name > :after_name OR revision < :after_revision) ORDER BY name, revision DESC;
 
 -- job_definitions_with_status
-SELECT value FROM job_definitions
-WHERE status = :status AND (name, revision) > (:after_name, :after_revision) ORDER BY name, revision;
+SELECT name, revision FROM job_definitions INDEXED BY job_definitions_by_status
+WHERE status = :status AND name >= :after_name AND (name > :after_name OR revision < :after_revision)
+ORDER BY name, revision DESC;
 
 -- job_definitions_of_owner
-SELECT value, name, revision FROM job_definitions INDEXED BY job_definitions_by_owner
-WHERE owner = :owner
-    AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
-ORDER BY name, revision;
+SELECT name, revision FROM job_definitions INDEXED BY job_definitions_by_owner
+WHERE owner = :owner AND name >= :after_name AND (name > :after_name OR revision < :after_revision)
+    AND status = coalesce(:status, status)
+ORDER BY name, revision DESC;
 
 -- job_definitions_of_account
-SELECT value, name, revision FROM job_definitions INDEXED BY job_definitions_by_account
-WHERE account = :account
-    AND (name, revision) > (:after_name, :after_revision) AND status = coalesce(:status, status)
-ORDER BY name, revision;
+SELECT name, revision FROM job_definitions INDEXED BY job_definitions_by_account
+WHERE account = :account AND name >= :after_name AND (name > :after_name OR revision < :after_revision)
+    AND status = coalesce(:status, status)
+ORDER BY name, revision DESC;
 
 -- revisions
-SELECT value FROM job_definitions WHERE name = :name AND revision > :after_revision ORDER BY revision;
+SELECT value FROM job_definitions WHERE name = :name AND revision < :after_revision ORDER BY revision DESC;
 
 -- revisions_with_status
 SELECT value FROM job_definitions
-WHERE status = :status AND name = :name AND revision > :after_revision ORDER BY revision;
+WHERE status = :status AND name = :name AND revision < :after_revision ORDER BY revision DESC;
 
 -- flag
 SELECT value FROM metadata WHERE name = :name;

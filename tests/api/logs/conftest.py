@@ -8,6 +8,7 @@ import pytest
 from batchq.api.auth.authentication import open_gate
 from batchq.api.logs import routes
 from batchq.api.serving import app as api
+from batchq.domain.container import Logging
 from batchq.domain.enums import Status
 from batchq.logs.service import GROUP, CloudWatchLogs
 from batchq.ports.jobs import Changes
@@ -36,9 +37,9 @@ class LogBackend:
             store=self.store, archive=archive, runtime=self.engine, clock=self.clock, quota=UNLIMITED
         )
 
-    async def runs(self, *lines, name=None, created_at=NOON):
+    async def runs(self, *lines, name=None, created_at=NOON, group=None):
         """A running job that has written lines, a millisecond between them. Returns its stream."""
-        of = job(status=Status.RUNNING)
+        of = job(status=Status.RUNNING, logging=Logging(group=group))
         stream = log_stream(of, created_at=created_at, **({"name": name} if name else {}))
         await self.store.commit(Changes(inserted=(of,), streams=(stream,)))
         self.writes(stream, *lines)

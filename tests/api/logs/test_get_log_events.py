@@ -5,7 +5,7 @@ from botocore.exceptions import ClientError
 
 from batchq.errors import StoreFailed
 from batchq.logs.service import GROUP
-from tests.api.logs.conftest import ACCOUNT, FULL_NAME, STARTED
+from tests.api.logs.conftest import ACCOUNT, FULL_NAME, REGION, STARTED
 from tests.support.inline import InlineLogFiles
 
 
@@ -115,6 +115,21 @@ async def test_an_unknown_group_or_stream_gets_the_error_of_aws(refused, backend
         assert message == "The specified log group does not exist."
     unknown = {"logGroupName": GROUP, "logStreamName": "a/default/b"}
     assert await refused("GetLogEvents", unknown, code=not_found) == "The specified log stream does not exist."
+
+
+@pytest.mark.parametrize(
+    "group", [{"logGroupName": "/mine"}, {"logGroupIdentifier": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:/mine:*"}]
+)
+async def test_a_stream_is_also_in_the_group_that_its_job_definition_names(boto, backend, refused, group):
+    mine, other = await backend.runs("a", group="/mine"), await backend.runs("b", group="/theirs")
+
+    assert messages(await boto.get_log_events(**group, logStreamName=mine.name)) == ["a"]
+    assert messages(await boto.filter_log_events(**group, logStreamNames=[mine.name])) == ["a"]
+    assert messages(await get(boto, mine)) == ["a"]
+    for names in ({"logStreamName": other.name}, {"logStreamName": "a/default/b"}):
+        assert await refused("GetLogEvents", {**group, **names}, code="ResourceNotFoundException")
+    for names in ({"logStreamNames": [mine.name, other.name]}, {}):
+        assert await refused("FilterLogEvents", {**group, **names}, code="ResourceNotFoundException")
 
 
 @pytest.mark.parametrize("group", [{}, {"logGroupName": GROUP, "logGroupIdentifier": GROUP}])
