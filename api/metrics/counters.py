@@ -72,6 +72,7 @@ FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 RATIO_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 MIB = 2**20
 MESSAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
+MAX_UNCOUNTED = 1000  # units of work between two scrapes after which they are counted
 
 
 class EngineMetrics:
@@ -116,6 +117,10 @@ class EngineMetrics:
             "batchq_unit_of_work_messages", "Messages that a unit of work handled.", buckets=MESSAGE_BUCKETS
         )
         self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
+        #: The messages and seconds of units of work, and the seconds of commits, that are not counted yet. With cold
+        #: caches a unit of work would take 15 us for each of these three histograms.
+        self._units: list[tuple[int, float]] = []
+        self._commits: list[float] = []
 
     def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
         for earlier_status, job in transitions:
@@ -130,11 +135,22 @@ class EngineMetrics:
                 self._observe_attempt(before, after, now)
 
     def unit_of_work(self, *, messages: int, seconds: float) -> None:
-        self._unit.observe(seconds)
-        self._messages.observe(messages)
+        self._units.append((messages, seconds))
+        if len(self._units) >= MAX_UNCOUNTED:
+            self.count_units()
 
     def commit(self, seconds: float) -> None:
-        self._commit.observe(seconds)
+        self._commits.append(seconds)
+
+    def count_units(self) -> None:
+        """Count the units of work and commits since the last call. Call it before a scrape."""
+        for messages, seconds in self._units:
+            self._unit.observe(seconds)
+            self._messages.observe(messages)
+        for seconds in self._commits:
+            self._commit.observe(seconds)
+        self._units.clear()
+        self._commits.clear()
 
     def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
         self._calls[call, outcome].inc()
