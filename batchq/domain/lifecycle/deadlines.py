@@ -6,6 +6,7 @@ finds the clock set since the last one corrects all times of unfinished jobs. De
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from operator import itemgetter
 from typing import TypeVar
 
 from msgspec import Struct
@@ -29,7 +30,8 @@ def next_wakeup(job: Job) -> datetime | None:
 
     A step of a stop has no deadline before its signal is delivered, because its wait starts there.
     """
-    return min([at for at, _ in _wakeups(job)], default=None) if job.attempt is not None else None
+    first = None if job.attempt is None else min(_wakeups(job), key=itemgetter(0), default=None)
+    return None if first is None else first[0]
 
 
 def due_timers(job: Job, now: datetime) -> tuple[Alarm, ...]:
