@@ -81,20 +81,17 @@ def log_transitions(changes: Iterable[StatusChanged]) -> None:
             reason = f" ({job.status_reason!r})" if job.status_reason else ""
             log.debug("job %s: %s -> %s on %s%s", job.id, change.before or "new", job.status, job.spec.queue, reason)
         if job.status in FINISHED:
-            log.info(
-                "job %s: %s %s", job.id, job.status, " ".join(f"{name}={field}" for name, field in _end_fields(job))
-            )
+            log.info("job %s: %s %s", job.id, job.status, " ".join(_end_fields(job)))
 
 
-def _end_fields(job: Job) -> Iterator[tuple[str, object]]:
+def _end_fields(job: Job) -> list[str]:
     """What the log shows of the end of a job. Values that do not exist are left out."""
-    yield "queue", job.spec.queue
-    yield "name", job.spec.name
+    fields = [f"queue={job.spec.queue}", f"name={job.spec.name}"]
     if job.spec.owner.user:
-        yield "user", job.spec.owner.user
+        fields.append(f"user={job.spec.owner.user}")
     if job.array_state is not None:
-        yield "children", job.spec.array_size
-        yield "failed", dict(job.array_state.counts).get(Status.FAILED, 0)
+        failed = dict(job.array_state.counts).get(Status.FAILED, 0)
+        fields.append(f"children={job.spec.array_size} failed={failed}")
     began = [attempt.started_at for attempt in job.attempts if attempt.started_at is not None]
     if began:
         ran = [
@@ -102,13 +99,13 @@ def _end_fields(job: Job) -> Iterator[tuple[str, object]]:
             for attempt in job.attempts
             if attempt.started_at and attempt.stopped_at
         ]
-        yield "attempts", len(job.attempts)
-        yield "waited", _seconds(began[0] - job.created_at)
-        yield "ran", _seconds(sum(ran, timedelta()))
+        waited, length = _seconds(began[0] - job.created_at), _seconds(sum(ran, timedelta()))
+        fields.append(f"attempts={len(job.attempts)} waited={waited} ran={length}")
     if job.attempts and job.attempts[-1].exit_code is not None:
-        yield "exit", job.attempts[-1].exit_code
+        fields.append(f"exit={job.attempts[-1].exit_code}")
     if job.status_reason:
-        yield "reason", repr(job.status_reason)
+        fields.append(f"reason={job.status_reason!r}")
+    return fields
 
 
 def _seconds(length: timedelta) -> str:

@@ -226,6 +226,8 @@ class Mailbox:
         self._messages: deque[Message] = deque()
         #: Set when `take` should return.
         self._ready = asyncio.Event()
+        #: The number of messages in the last batch.
+        self._last_messages = ENOUGH_MESSAGES
         #: The number of requests in the last batch, at most ENOUGH_MESSAGES.
         self._last_requests = 0
         #: The timer of waiting low-priority messages.
@@ -258,13 +260,15 @@ class Mailbox:
 
         Waits also for messages that are about to arrive, up to ENOUGH_MESSAGES: the cost of a unit of work and its
         commit hardly depends on their number. It does not sleep for them: it only yields to ready tasks. While there
-        are fewer messages than in the last batch, it yields more often.
+        are fewer messages than in the last batch, it yields more often; once only, if each batch has one message.
         """
         await self._ready.wait()
         quiet = 0
         while (waiting := len(self._messages)) < ENOUGH_MESSAGES:
-            expects_more = waiting < self._last_requests
-            if quiet >= QUIET_ITERATIONS + (ITERATIONS_PER_REQUEST * self._last_requests if expects_more else 0):
+            most = QUIET_ITERATIONS if waiting > 1 or self._last_messages > 1 else 1
+            if waiting < self._last_requests:
+                most += ITERATIONS_PER_REQUEST * self._last_requests
+            if quiet >= most:
                 break
             await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
             quiet = 0 if len(self._messages) > waiting else quiet + 1
@@ -273,7 +277,7 @@ class Mailbox:
         while self._messages and len(messages) < limit:
             messages.append(self._messages.popleft())
             requests += messages[-1].caller is not None
-        self._last_requests = min(requests, ENOUGH_MESSAGES)
+        self._last_messages, self._last_requests = len(messages), min(requests, ENOUGH_MESSAGES)
         if not self._messages:
             self._ready.clear()
             if self._low_priority_timer is not None:

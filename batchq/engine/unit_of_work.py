@@ -159,8 +159,11 @@ class UnitOfWork:
         parent = None if job is None or job.child is None else self.get(job.child.parent)
         if job is None or parent is None:
             return job
+        after, effects = apply_order(job, parent, self.now)
+        if after is job:
+            return job
         with self.audit.acting_for(None):  # the present caller did not give the array's order
-            return self.update(job, *apply_order(job, parent, self.now))
+            return self.update(job, after, effects)
 
     def update(self, before: Job, after: Job, effects: Iterable[do.Effect] = ()) -> Job:
         """Replace a job by its changed version, add the effects of the change, and return the changed version."""

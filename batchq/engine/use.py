@@ -171,7 +171,7 @@ def running_containers(job: Job) -> Mapping[Tag, AttemptContainer]:
     if job.attempt is None:
         return {}
     return {
-        replace(job.tag, container_key=container.key): container
+        Tag(job_id=job.id, attempt=job.attempt.number, container_key=container.key): container
         for container in job.attempt.containers
         if container.state is AttemptContainerState.RUNNING
     }

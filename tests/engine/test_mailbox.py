@@ -56,6 +56,19 @@ async def test_the_mailbox_does_not_wait_after_messages_without_a_caller():
     await posting
 
 
+async def test_a_second_message_that_comes_alone_is_taken_without_waiting_for_others():
+    mailbox = Mailbox()
+    mailbox.post(message(1))
+    await mailbox.take(10)
+    mailbox.post(message(2))
+    posting = asyncio.create_task(posted_after(mailbox, QUIET_ITERATIONS - 1, [3]))
+
+    taken = await mailbox.take(10)
+
+    assert numbers_of(taken) == [2]
+    await posting
+
+
 async def test_an_endless_stream_of_messages_does_not_delay_a_batch():
     mailbox = Mailbox()
     stream = asyncio.create_task(posted(mailbox, count(1)))

@@ -107,6 +107,10 @@ class AuditTrail(Struct, kw_only=True):
     #: Who requests the present changes; None: the server itself makes them, and they are not recorded.
     caller: Caller | None = None
 
+    def act_for(self, caller: Caller | None) -> None:
+        """From now on this user requests the changes; None: the server itself makes them."""
+        self.caller = caller
+
     @contextmanager
     def acting_for(self, caller: Caller | None) -> Iterator[None]:
         """Changes within the context are requested by this user; None: by the server itself."""

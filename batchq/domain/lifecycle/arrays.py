@@ -139,6 +139,8 @@ def order_to(child: Job, job: Job) -> Order | None:
     state = job.array_state
     if state is None or job.status is not Status.PENDING or child.status in FINISHED:
         return None
+    if not (job.stop_orders or state.failed_index is not None or state.passes_hold):
+        return None
     if _index(child) < state.order_applied_to:
         return None
     if child.status in QUEUED and job.cancel is not None:

@@ -30,7 +30,7 @@ def next_wakeup(job: Job) -> datetime | None:
 
     A step of a stop has no deadline before its signal is delivered, because its wait starts there.
     """
-    first = min(_wakeups(job), key=itemgetter(0), default=None)
+    first = None if job.attempt is None else min(_wakeups(job), key=itemgetter(0), default=None)
     return None if first is None else first[0]
 
 

@@ -278,7 +278,8 @@ class FreeCapacity:
     def _demand(self, job: Candidate, environment: EnvironmentName) -> Amounts:
         amounts = demand(job.resources, job.requirements, environment)
         if self.quotas.millicpus and job.resources.millicpus > 0:
-            amounts |= {vcpus_of(name): job.resources.millicpus for name in self.quotas.on_millicpus(job.account)}
+            limited = {vcpus_of(name): job.resources.millicpus for name in self.quotas.on_millicpus(job.account)}
+            return {**amounts, **limited}
         return amounts
 
     def _count(self, resources: Iterable[ConsumableName]) -> None:

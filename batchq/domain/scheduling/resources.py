@@ -7,6 +7,7 @@ for backfill.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NewType, TypeVar
 
 from msgspec import Struct, field
@@ -25,9 +26,12 @@ Dimension = NewType("Dimension", str)
 #: Thousandths of a vCPU, MiB of memory, GPUs, or units, by dimension.
 Amounts = Mapping[Dimension, int]
 
+MAX_CACHED = 1024  # demands, and names of dimensions: the jobs of a definition request the same
+
 MEMORY, GPUS = Dimension("memory"), Dimension("GPUs")
 
 
+@lru_cache(maxsize=MAX_CACHED)
 def vcpus(environment: EnvironmentName) -> Dimension:
     """The vCPUs of a compute environment, in thousandths."""
     return Dimension(f"vCPUs of compute environment {environment}")
@@ -43,9 +47,8 @@ def units(resource: ConsumableName) -> Dimension:
     return Dimension(f"consumable resource {resource}")
 
 
-def demand(
-    resources: Resources, needs: Iterable[ConsumableRequirement], environment: EnvironmentName
-) -> dict[Dimension, int]:
+@lru_cache(maxsize=MAX_CACHED)
+def demand(resources: Resources, needs: tuple[ConsumableRequirement, ...], environment: EnvironmentName) -> Amounts:
     """What a job uses in each dimension on this environment, without dimensions that it does not use."""
     amounts = {vcpus(environment): resources.millicpus, MEMORY: resources.memory_mib, GPUS: resources.gpus}
     for need in needs:

@@ -208,7 +208,7 @@ class TimeLimits:
     def on_committed(self, committed: Committed) -> None:
         """Update the due times. The blocked heads must have been updated before."""
         marks = self._heads.marks
-        unschedulable = [job for job in committed.jobs if job.unschedulable]
+        unschedulable = [job for _, job in committed.runnable if job.unschedulable] if committed.runnable else []
         if marks is self._marks and self._scan is None and self._staged is None and not unschedulable:
             return
         before, self._scan = self.due, self._staged
