@@ -23,6 +23,7 @@ PAUSES = (5, 30, 120, 300)  # seconds before the repetitions of a failed deliver
 LONGEST_PAUSE = 600.0  # seconds before each later repetition
 MAX_RETRY_AFTER = timedelta(hours=1)
 MAX_FAILING = timedelta(days=3)  # without a success, after which a webhook is disabled
+MIN_FAILED_TRIES = 50  # of one delivery, before that: no tries are made while the server or the machine is stopped
 MAX_REJECTED_TRIES = 3  # tries of an event that the endpoint rejects
 MAX_REJECTIONS = 20  # rejected events in a row, after which the endpoint itself counts as failing
 MAX_UNDELIVERED = 100  # undelivered events that are kept, the newest
@@ -264,10 +265,13 @@ def _rejected(
 
 
 def _failed(progress: DeliveryProgress, outcome: DeliveryOutcome, now: datetime, jitter: float) -> DeliveryProgress:
-    """The progress with the same delivery to be tried again, or a disabled webhook after MAX_FAILING."""
+    """The progress with the same delivery to be tried again, or a disabled webhook.
+
+    It is disabled after MAX_FAILING, but not before MIN_FAILED_TRIES: the time may have passed without tries.
+    """
     since = progress.failing_since or now
     failed = replace(progress, tries=progress.tries + 1, failing_since=since, failure=outcome.text)
-    if now - since >= MAX_FAILING:
+    if now - since >= MAX_FAILING and failed.tries >= MIN_FAILED_TRIES:
         return disabled(failed, f"no delivery succeeded for {MAX_FAILING.days} days: {outcome.text}")
     pause = PAUSES[progress.tries] if progress.tries < len(PAUSES) else LONGEST_PAUSE
     requested = min(outcome.retry_after or timedelta(), MAX_RETRY_AFTER)

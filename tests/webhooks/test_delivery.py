@@ -15,6 +15,7 @@ from batchq.domain.webhooks import (
     MAX_FAILING,
     MAX_RETRY_AFTER,
     MAX_UNDELIVERED,
+    MIN_FAILED_TRIES,
     DeliveryProgress,
     EventSelection,
     PendingDelivery,
@@ -190,6 +191,17 @@ async def test_a_webhook_without_a_success_for_days_is_disabled_and_goes_on_when
     await board.service.update(webhook.id, enable=True, rotate=False, caller=ADMIN)
     await board.until(lambda: board.progress(webhook).position == events[-1])
     assert board.numbers[tries:] == events
+
+
+async def test_days_without_a_try_do_not_disable_a_webhook():
+    """The machine was suspended, or the server was stopped."""
+    event = PendingDelivery(kind=DeliveryKind.EVENT, number=1)
+    failing = DeliveryProgress(position=0, tries=1, failing_since=NOON - 2 * MAX_FAILING)
+
+    woken = after_try(failing, event, AWAY, now=NOON, jitter=1)
+    as_often = after_try(replace(failing, tries=MIN_FAILED_TRIES), event, AWAY, now=NOON, jitter=1)
+
+    assert (woken.state, as_often.state) == (WebhookState.RETRYING, WebhookState.DISABLED)
 
 
 @pytest.mark.fault("SE84")
