@@ -152,7 +152,7 @@ async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy,
 
 async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy, monkeypatch):
     """The last step is one rename, of a file that is durable."""
-    monkeypatch.setattr(restoring, "_keep_replaced", killed)
+    monkeypatch.setattr(restoring, "replace_database", killed)
 
     with pytest.raises(KeyboardInterrupt):
         restore_backup(copy, data, now=NOON, take_over=False)
