@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.enums import Status
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
+from batchq.domain.training import CheckpointRules
 from tests.domain.lives import after, apply_events, at, cancel, due_event, force, outcome, starting, terminate
 from tests.domain.part_lives import (
     app,
@@ -74,6 +75,16 @@ def test_a_terminate_of_a_pausing_job_changes_no_container_that_another_one_stop
     assert part(whole, SIDECAR) == part(alone, SIDECAR)
     assert part(whole, SIDECAR).terminated_by.reason == "alone"
     assert part(whole, APP).steps[-1].wait == 5 * MINUTE
+
+
+def test_a_waiting_container_of_another_node_ends_at_once_although_a_checkpoint_is_awaited():
+    rules = CheckpointRules(signal="USR1", timeout=10 * MINUTE)
+    leader, other = task(app()), task(app(), sidecar(after={"app": "START"}))
+    job = after(starting(nodes=gang(2, each=other, leader=leader), checkpoints=rules), runs(APP))
+
+    stopped = after(job, terminate("enough", checkpoint=True))
+
+    assert part(stopped, "1/sidecar").state is AttemptContainerState.ENDED
 
 
 def test_a_terminate_after_a_non_essential_container_ran_uses_an_attempt():

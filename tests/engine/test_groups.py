@@ -55,7 +55,9 @@ async def test_a_change_of_a_job_of_an_ended_group_keeps_the_counts_of_the_other
     before = await group(harness)
 
     await harness.process(
-        UpdateTags(job_id=ended[0].id, change=lambda was: replace(was, tags=(("a", "b"),)), answer=answer(), caller=ADMIN)
+        UpdateTags(
+            job_id=ended[0].id, change=lambda was: replace(was, tags=(("a", "b"),)), answer=answer(), caller=ADMIN
+        )
     )
 
     assert await group(harness) == before
