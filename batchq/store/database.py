@@ -188,8 +188,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
     After a clean shutdown the integrity check runs in the background, `delay` seconds later. `reserve` bytes of
     disk space are reserved, if `min_free` bytes remain free besides.
     """
-    path = data / NAME
-    reserved = Reserve(data, size=reserve, min_free=min_free)
+    path, reserved = data / NAME, Reserve(data, size=reserve, min_free=min_free)
     async with AsyncExitStack() as exit_stack:
         lock = exit_stack.enter_context(locked_data(data))
         refuse_copy(lock, data)
