@@ -88,3 +88,4 @@ async def test_free_places_are_filled_after_a_start_in_the_order_of_submission(p
 
     statuses = [await harness.status(each) for each in waiting]
     assert statuses == [Status.STARTING] * places + [Status.PENDING] * (4 - places)
+    assert harness.loop._groups.due == set()

@@ -1,4 +1,4 @@
-"""An upgrade, a backup and a restore are killed, or their disk fails, at each of their system calls in turn, by strace.
+"""Upgrade, backup, restore and retention are killed, or their disk fails, at each of their system calls, by strace.
 
 Each leaves the data as it was or as it becomes. The same command succeeds then, and leaves nothing else.
 """
@@ -10,20 +10,27 @@ import signal
 import sqlite3
 import sys
 from contextlib import closing, nullcontext
+from datetime import timedelta
 from itertools import count
 
 import pytest
 
 from batchq.cli.main import main
 from batchq.cli.output import print_error
-from batchq.errors import StoreRefused
+from batchq.domain.enums import FINISHED
+from batchq.domain.lifecycle.reconcile import container_tags
+from batchq.engine.pruner import Pruner
+from batchq.errors import BatchqError
+from batchq.ports.logs import LogLine
 from batchq.store import lock, statements
-from batchq.store.backup import back_up
+from batchq.store.backup import back_up, check_file
 from batchq.store.database import NAME
 from batchq.store.integrity import copy_path
+from batchq.store.log_files import LogFiles
 from batchq.store.sqlite_store import SqliteStore
 from tests.store import second_version
 from tests.support import every_table
+from tests.support.clock import VirtualClock
 from tests.support.service import FORKS, PATIENCE
 from tests.support.tracing import injected
 
@@ -32,7 +39,7 @@ pytestmark = [pytest.mark.strace, pytest.mark.timeout(900)]
 ERRORS = "EIO", "ENOSPC"
 EARLIER, LATER = second_version.VERSION - 1, second_version.VERSION
 BEFORE, AFTER = ("changed", EARLIER), ("a-job", EARLIER)
-OPENED = {lock.NAME, NAME, f"{NAME}-wal", f"{NAME}-shm"}
+OPENED = {lock.NAME, "logs", NAME, f"{NAME}-wal", f"{NAME}-shm"}
 LOCK = shutil.ignore_patterns(lock.NAME)  # it names its own inode, and a copied one has to be taken over
 
 
@@ -42,10 +49,7 @@ async def open_and_close(data):
 
 def upgrade(data):
     statements.MIGRATIONS = second_version.STEPS
-    try:
-        asyncio.run(open_and_close(data))
-    except StoreRefused as why:
-        return print_error(str(why))
+    asyncio.run(open_and_close(data))
 
 
 def backup(data):
@@ -60,12 +64,35 @@ def take_over(data):
     return main(["restore", "--take-over", "--data", str(data)])
 
 
+def retention(data):
+    """Finished jobs and their logs are deleted."""
+    asyncio.run(prune(data))
+
+
+async def prune(data):
+    store = await SqliteStore.open(data)
+    try:
+        with closing(LogFiles(data / "logs")) as archive:
+            pruner = Pruner(
+                store=store,
+                archive=archive,
+                clock=VirtualClock(),
+                retention=-timedelta(days=1),
+                unit_lock=asyncio.Lock(),
+                jobs_with_containers=frozenset,
+            )
+            await pruner.prune_once()
+    finally:
+        await store.close()
+
+
 #: Each command, with the file that it changes, and what this has afterwards.
 COMMANDS = {
     upgrade: (f"data/{NAME}", ("changed", LATER)),
     backup: ("copy.db", BEFORE),
     restore: (f"data/{NAME}", AFTER),
     take_over: (f"data/{NAME}", BEFORE),
+    retention: (f"data/{NAME}", BEFORE),
 }
 
 
@@ -77,6 +104,10 @@ def source(tmp_path_factory):
     back_up(source / "data", source / "copy.db", force=False)
     with closing(sqlite3.connect(source / "data" / NAME, isolation_level=None)) as connection:
         connection.execute("UPDATE jobs SET name = 'changed'")
+    (source / "data" / "logs").mkdir()
+    log = LogFiles(source / "data" / "logs")
+    asyncio.run(log.append(container_tags(every_table.FINISHED)[0].log_id, [LogLine(at=1, message="a line")]))
+    log.close()
     return source
 
 
@@ -84,7 +115,10 @@ def run(command, data, ready):
     """In a process of its own, when the fault is prepared."""
     os.dup2(os.open(data.parent / "errors", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), sys.stderr.fileno())
     ready.recv()
-    sys.exit(command(data))
+    try:
+        sys.exit(command(data))
+    except BatchqError as why:
+        sys.exit(print_error(str(why)))
 
 
 def outcome(command, data, *injections):
@@ -120,6 +154,10 @@ def check_folder(command, folder):
     assert content(folder / file) == after
     kept = sorted(path for path in (folder / "data").iterdir() if path.name not in OPENED)
     assert [path.name for path in kept if path.samefile(folder / file)] == []
+    assert [*(folder / "data" / "logs").glob("*/*.log")] == [] or command is not retention
+    if command is retention:
+        assert check_file(folder / file).problems == ()
+        assert set(check_file(folder / file).jobs) & FINISHED == set()
     if command is upgrade:
         assert [path.name for path in kept] == [copy_path(folder / file, EARLIER).name]
     if command is not restore:
