@@ -74,7 +74,7 @@ async def test_a_group_that_retention_has_deleted_begins_anew():
     assert dict((await group(harness)).counts) == {Status.RUNNABLE: 1}
 
 
-@pytest.mark.parametrize("places", [1, 2])
+@pytest.mark.parametrize("places", [1, 2, 6])
 async def test_free_places_are_filled_after_a_start_in_the_order_of_submission(places, monkeypatch):
     """The server was killed before the unit of work that would have filled them; one of these fills one place."""
     monkeypatch.setattr(engine_groups, "MAX_RELEASED", 1)
@@ -87,5 +87,5 @@ async def test_free_places_are_filled_after_a_start_in_the_order_of_submission(p
     await harness.process(ContinueWork())
 
     statuses = [await harness.status(each) for each in waiting]
-    assert statuses == [Status.STARTING] * places + [Status.PENDING] * (4 - places)
+    assert statuses == [Status.STARTING] * min(places, 4) + [Status.PENDING] * (4 - places)
     assert harness.loop._groups.due == set()
