@@ -35,7 +35,7 @@ MAX_PACKAGE_LINES = {
     "compute/docker": 5_800,
     "compute/kubernetes": 4_700,
     "compute/simulated": 1_050,
-    "tests": 118_500,
+    "tests": 118_650,
 }
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 40
