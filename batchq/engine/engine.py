@@ -336,6 +336,10 @@ class Engine:
             if requirement.resource == name
         )
 
+    def steady_since(self, now: datetime) -> datetime:
+        """Since when the clock has counted without a jump."""
+        return self.loop.state.idempotency.steady_since(now)
+
     def used_up(self, name: ConsumableName) -> int:
         """The units that jobs took from a consumable resource while it was NON_REPLENISHABLE."""
         return self.loop.scheduler.used_up(name)

@@ -1,4 +1,4 @@
-"""Detects submissions that may be repetitions."""
+"""Detects submissions that may be repetitions, and jumps of the clock, after which no repetition is forgotten."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -28,18 +28,25 @@ class IdempotencyFilter:
         self._since = datetime.min.replace(tzinfo=UTC)
         #: Until when every key may be a repetition, and no key expires.
         self._unsure_until = self._since
+        #: The start of the server, or the last jump of the clock.
+        self._steady_since = self._since
         #: The time of the last unit of work.
         self._last_step = self._since
 
     def load(self, now: datetime, *, empty: bool) -> None:
         """Start at `now`. `empty`: no job has ever been saved in the store, so no key is stored either."""
-        self._unsure_until, self._last_step = now if empty else now + SUBMISSIONS_KEPT_FOR, now
+        self._unsure_until = now if empty else now + SUBMISSIONS_KEPT_FOR
+        self._steady_since = self._last_step = now
 
     def step(self, now: datetime) -> None:
         """Note the time of a unit of work."""
-        if now - self._last_step > LONGEST_STEP:
-            self._unsure_until = now + SUBMISSIONS_KEPT_FOR
+        if (since := self.steady_since(now)) != self._steady_since:
+            self._steady_since, self._unsure_until = since, now + SUBMISSIONS_KEPT_FOR
         self._last_step = now
+
+    def steady_since(self, now: datetime) -> datetime:
+        """Since when the clock has counted without a jump: the start of the server, or the last jump."""
+        return now if now - self._last_step > LONGEST_STEP else self._steady_since
 
     def expired_before(self, now: datetime) -> datetime | None:
         """The submissions stored before this time may be deleted; None: no submission."""

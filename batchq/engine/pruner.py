@@ -46,6 +46,8 @@ class Pruner:
         self._unit_lock = unit_lock
         #: The jobs that had containers in the last survey, which are not removed; None: not known.
         self._jobs_with_containers = jobs_with_containers
+        #: Logs of removed jobs that could not be deleted in this round.
+        self._kept_logs = set[str]()
 
     async def run(self) -> None:
         while True:
@@ -60,6 +62,7 @@ class Pruner:
 
         No job is removed while the container engine is away: containers that still exist there need their jobs.
         """
+        self._kept_logs.clear()
         await self._delete_logs()
         if self._retention is not None:
             await self._prune(self._retention)
@@ -82,10 +85,24 @@ class Pruner:
             log.info("removed %d jobs that ended more than %s ago", removed, retention)
 
     async def _delete_logs(self) -> None:
-        while log_ids := await self._store.deleted_log_ids(BATCH_SIZE):
-            for log_id in log_ids:
-                await self._archive.discard(log_id)
-            await self._store.mark_deleted(log_ids)
+        """Delete the files of deleted logs. A file that cannot be deleted is tried again in the next round."""
+        after = ""
+        while log_ids := await self._store.deleted_log_ids(BATCH_SIZE, after=after):
+            after = log_ids[-1]
+            if deleted := [
+                log_id for log_id in log_ids if log_id not in self._kept_logs and await self._discard(log_id)
+            ]:
+                await self._store.mark_deleted(deleted)
+
+    async def _discard(self, log_id: str) -> bool:
+        """Delete a file; whether it is gone. A file that stays must not stop the deletion of others, and of jobs."""
+        try:
+            await self._archive.discard(log_id)
+        except StoreFailed as failure:
+            log.warning("a log of a removed job is not deleted now: %s", failure)
+            self._kept_logs.add(log_id)
+            return False
+        return True
 
     async def _prune_shares(self) -> None:
         before = self._clock.now() - OLD_SHARES

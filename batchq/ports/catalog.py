@@ -94,11 +94,16 @@ class CatalogStore(Protocol):
         """Delete the resource, and the stored updates of a ConsumableResource."""
 
     async def update_consumable(
-        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
+        self,
+        resource: ConsumableResource,
+        update: ConsumableUpdate,
+        *,
+        forget_before: datetime | None,
+        caller: Caller | None,
     ) -> None:
         """Replace the resource and store the update that changed it, in one transaction.
 
-        Updates older than `forget_before` may be deleted.
+        Updates older than `forget_before` may be deleted; None: none.
         """
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:

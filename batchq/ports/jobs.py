@@ -314,7 +314,7 @@ class RetentionStore(Protocol):
         and the newest job of all.
         """
 
-    async def deleted_log_ids(self, limit: int) -> tuple[str, ...]:
+    async def deleted_log_ids(self, limit: int, *, after: str = "") -> tuple[str, ...]:
         """Log ids of deleted jobs whose files may still exist; each is listed until `mark_deleted`."""
 
     async def mark_deleted(self, log_ids: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ The first start of a data directory creates a compute environment and a queue, s
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from msgspec import Struct
@@ -40,20 +40,26 @@ from batchq.system.host import DiskGuard
 
 MAX_RESOURCES = 50_000  # AWS: the limit for an account and region
 TOKEN_LIFETIME = timedelta(hours=8)
-"""AWS: how long a clientToken is valid."""
+"""AWS: how long a clientToken is valid. Counted by one clock: decision 0122."""
 DEFAULT_ENVIRONMENT = EnvironmentName("local")
 DEFAULT_QUEUE = QueueName("default")
 _DEFAULTS_CREATED = "defaults created"
 
 
 class ConsumableUsage(Protocol):
-    """The usage of consumable resources by jobs. It is counted by name, so it outlives a deleted resource."""
+    """What the engine knows: the usage of consumable resources by jobs, and since when its clock is steady.
+
+    Usage is counted by name, so it outlives a deleted resource.
+    """
 
     def in_use(self, name: ConsumableName) -> int:
         """Units that STARTING and RUNNING jobs hold."""
 
     def used_up(self, name: ConsumableName) -> int:
         """Units that jobs have taken in total while the resource was NON_REPLENISHABLE."""
+
+    def steady_since(self, now: datetime) -> datetime:
+        """Since when the clock has counted without a jump: the start of the server, or the last jump."""
 
 
 class Quantities(Struct, frozen=True, kw_only=True):
@@ -78,7 +84,7 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
         resource of this name is created.
         """
         super().__init__(ConsumableResource, write_lock=write_lock, store=store, changed=changed)
-        #: None before the engine exists: nothing is used.
+        #: None before the engine exists: nothing is used, and no clientToken expires.
         self.usage: ConsumableUsage | None = None
         self._clock = clock
 
@@ -110,21 +116,23 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
     ) -> ConsumableResource:
         """Set, raise or lower the total. Units that jobs hold are not affected.
 
-        AWS: an update with a `token` is applied once in 8 hours. Raises NotFound; Invalid if the total would be
-        negative or too large, or if the token was used with another operation or quantity.
+        AWS: an update with a `token` is applied once in 8 hours, as `_expired_before` counts them. Raises NotFound;
+        Invalid if the total would be negative or too large, or if the token was used with another operation or
+        quantity.
         """
         before = self.get(name)
         now = self._clock.now()
         requested = ConsumableUpdate(
             token=token or "", operation=operation, quantity=rules.valid_quantity(quantity), at=now
         )
-        if token is not None and await self._was_applied(before, requested):
+        forget_before = self._expired_before(now)
+        if token is not None and await self._was_applied(before, requested, forget_before):
             return before
         total = rules.updated_total(self._remaining(before), requested.operation, requested.quantity)
         after = replace(before, total=total + self._used_up(before))
         if token is None:
             return await self.put(after, caller=caller)
-        await self._store.update_consumable(after, requested, forget_before=now - TOKEN_LIFETIME, caller=caller)
+        await self._store.update_consumable(after, requested, forget_before=forget_before, caller=caller)
         return self.saved(after)
 
     def _remaining(self, resource: ConsumableResource) -> int:
@@ -136,10 +144,21 @@ class ConsumableResourceService(ResourceTable[ConsumableName, ConsumableResource
             return 0
         return self.usage.used_up(resource.name)
 
-    async def _was_applied(self, resource: ConsumableResource, update: ConsumableUpdate) -> bool:
+    def _expired_before(self, now: datetime) -> datetime | None:
+        """The tokens used before this time have expired; None: no token.
+
+        No token expires before one clock has counted TOKEN_LIFETIME without a jump: after a reboot or a suspension of
+        the machine a stored time may be too old by hours, and clients repeat their requests then. Decision 0122.
+        """
+        begin = now - TOKEN_LIFETIME
+        return begin if self.usage is not None and self.usage.steady_since(now) <= begin else None
+
+    async def _was_applied(
+        self, resource: ConsumableResource, update: ConsumableUpdate, expired_before: datetime | None
+    ) -> bool:
         """Whether this update has been applied already. Raises Invalid if its token was used for another update."""
         known = await self._store.consumable_update(resource.name, update.token)
-        if known is None or known.at < update.at - TOKEN_LIFETIME:
+        if known is None or (expired_before is not None and known.at < expired_before):
             return False
         if (known.operation, known.quantity) != (update.operation, update.quantity):
             raise Invalid("The clientToken was used already with a different operation or quantity.")

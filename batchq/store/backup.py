@@ -4,7 +4,7 @@ The backup is a consistent copy, with or without a running server, by SQLite's b
 files of an open database must not be opened by other means: closing them would drop SQLite's locks.
 
 A restore keeps the old database beside the new one, under a name with a date. If the process is killed at any point,
-the data directory has either the old database or the new one.
+the data directory has either the old database or the new one, and the next restore or server removes what is left.
 
 The check is SQLite's integrity check, and a read of every row as batchq reads it. Rows are read in pages, so that a
 running server can checkpoint its write-ahead log in between; only SQLite's own check holds a snapshot for long.
@@ -31,6 +31,7 @@ from batchq.store import catalog, history, integrity, job_writes, rows, statemen
 from batchq.store.database import NAME
 from batchq.store.lock import locked_data
 from batchq.store.log_files import sync
+from batchq.store.replaced import BESIDE, PART, part_prefix, recover, remove_interrupted_restore, replace_database
 from batchq.store.statements import Begin, load_statements, run_transaction
 
 SQL = load_statements("check.sql")
@@ -38,7 +39,6 @@ PAGE = 1000  # rows
 WITH_SERVER = "mode=ro"
 WITHOUT_SERVER = "immutable=1"  # takes no lock, and so creates no -wal and -shm files
 READ_BUSY_TIMEOUT = 5.0  # seconds
-MERGE_BUSY_TIMEOUT = 1.0  # seconds
 MAX_PROBLEMS = 20  # reported problems of each kind
 
 _VALUES: dict[str, Decoder[Any]] = {
@@ -84,15 +84,15 @@ def restore_backup(file: Path, data: Path, *, now: datetime, take_over: bool) ->
     data, and for a damaged backup.
     """
     with locked_data(data) as lock:
+        remove_interrupted_restore(data / NAME)
         check_file(file)
         own = None if lock.is_copy else lock.instance
         with temporary_file(data / NAME) as part:
             copy(file, part)
             backup, instance = _prepare_restored(part, file, now, keeps_instance=lambda text: take_over or text == own)
-            before, kept = lock.instance, _keep_replaced(data / NAME, now)
-            part.replace(data / NAME)
+            before, kept = lock.instance, replace_database(data / NAME, part, now)
             sync(data)
-        lock.write(instance)
+        lock.write_restored(instance, data)
     return Restored(instance=instance, instance_of_backup=backup, instance_before=before, kept=kept)
 
 
@@ -102,9 +102,12 @@ def take_over(data: Path, *, now: datetime) -> str:
     Raises StoreRefused as `restore_backup` does.
     """
     with locked_data(data) as lock:
+        remove_interrupted_restore(data / NAME)
+        if (data / NAME).is_file():
+            recover(data / NAME)
         check_file(data / NAME)
         _, instance = _prepare_restored(data / NAME, data / NAME, now, keeps_instance=lambda _: True)
-        lock.write(instance)
+        lock.write_restored(instance, data)
     return instance
 
 
@@ -117,7 +120,7 @@ def _prepare_restored(
     """
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         try:
-            instance = integrity.prepare(connection, path=part, expected=None)
+            instance = integrity.prepare(connection, path=part, expected=None, keep_earlier=part == file)
             after = instance if keeps_instance(instance) else integrity.new_instance(connection)
             problems = report(connection).problems
             run_transaction(Begin.WRITING, lambda connection: _mark_restored(connection, now), connection)
@@ -134,40 +137,6 @@ def _mark_restored(connection: Connection, now: datetime) -> None:
     history.skip_numbers(connection)
 
 
-def _keep_replaced(database: Path, now: datetime) -> Path | None:
-    """Give the old database a second name, because the first one is about to be replaced. Returns the second name.
-
-    Its write-ahead log is merged into it first; if that is not possible, the files beside it are renamed too. None if
-    there is no database.
-    """
-    kept = database.with_name(f"{NAME}.before-{now:%Y%m%dT%H%M%S%fZ}")
-    exists = database.exists()
-    if exists and _merge_wal(database):
-        kept.hardlink_to(database)
-    elif exists:
-        database.replace(kept)
-    for each in ("-wal", "-shm"):  # SQLite would apply them to the new database
-        beside = database.with_name(database.name + each)
-        if beside.exists():
-            beside.replace(kept.with_name(kept.name + each))
-    return kept if exists else None
-
-
-def _merge_wal(database: Path) -> bool:
-    """Merge the write-ahead log into the database file. Returns False if the database is too damaged.
-
-    Raises StoreRefused if another process has the database open, because it would confuse the files of the two.
-    """
-    try:
-        with closing(sqlite3.connect(database, isolation_level=None, timeout=MERGE_BUSY_TIMEOUT)) as connection:
-            connection.execute("PRAGMA journal_mode = DELETE")
-    except sqlite3.OperationalError as why:
-        raise StoreRefused(f"{database} cannot be replaced: {why}") from why
-    except sqlite3.Error:
-        return False
-    return True
-
-
 @contextmanager
 def temporary_file(file: Path) -> Iterator[Path]:
     """An empty temporary file beside `file`, readable only by this user.
@@ -176,13 +145,13 @@ def temporary_file(file: Path) -> Iterator[Path]:
     """
     if not file.parent.is_dir():
         raise StoreRefused(f"{file.parent} is not a directory")
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".part")
+    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=part_prefix(file), suffix=PART)
     os.close(descriptor)
     part = Path(name)
     try:
         yield part
     finally:
-        for each in (part, *(part.with_name(part.name + text) for text in ("-journal", "-wal", "-shm"))):
+        for each in (part, *(part.with_name(part.name + text) for text in BESIDE)):
             each.unlink(missing_ok=True)
 
 

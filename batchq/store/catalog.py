@@ -68,17 +68,18 @@ def drop_resource(connection: Connection, kind: type[CatalogResource], name: str
 
 
 def update_consumable(
-    connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime
+    connection: Connection, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime | None
 ) -> None:
     put_resource(connection, resource)
-    connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": microseconds(forget_before)})
+    if forget_before is not None:
+        connection.execute(SQL["delete_old_consumable_resource_updates"], {"before": microseconds(forget_before)})
     connection.execute(SQL["put_consumable_resource_update"], rows.consumable_update_row(resource.name, update))
 
 
 def consumable_update(connection: Connection, name: str, token: str) -> ConsumableUpdate | None:
     parameters = {"resource": rows.text(name), "token": rows.text(token)}
     found = connection.execute(SQL["consumable_resource_update"], parameters)
-    return next(skip_unreadable(found, rows.CONSUMABLE_UPDATE.decode), None)
+    return next(skip_unreadable(found, rows.consumable_update_of_row), None)
 
 
 def add_definition(connection: Connection, definition: JobDefinition) -> JobDefinition:

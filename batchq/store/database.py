@@ -20,6 +20,7 @@ from batchq.errors import Conflict, StoreFailed, StoreLost, StoreRefused
 from batchq.store import integrity
 from batchq.store.integrity import CHECK_DELAY, BackgroundCheck, CleanShutdownMarker, background_check
 from batchq.store.lock import DataLock, locked_data, refuse_copy
+from batchq.store.replaced import remove_interrupted_restore
 from batchq.store.reserve import Reserve
 from batchq.store.statements import Begin, run_transaction
 from batchq.system.turns import UserTurns
@@ -187,12 +188,12 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
     After a clean shutdown the integrity check runs in the background, `delay` seconds later. `reserve` bytes of
     disk space are reserved, if `min_free` bytes remain free besides.
     """
-    path = data / NAME
-    reserved = Reserve(data, size=reserve, min_free=min_free)
+    path, reserved = data / NAME, Reserve(data, size=reserve, min_free=min_free)
     async with AsyncExitStack() as exit_stack:
         lock = exit_stack.enter_context(locked_data(data))
         refuse_copy(lock, data)
         try:
+            remove_interrupted_restore(path)
             reserved.release_for_open()
             marker = CleanShutdownMarker(lock, path)
             was_clean = marker.remove()

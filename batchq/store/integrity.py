@@ -18,6 +18,7 @@ from batchq import __version__
 from batchq.errors import StoreRefused
 from batchq.store import statements
 from batchq.store.lock import DataLock
+from batchq.store.log_files import sync
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +31,24 @@ _TICK, _MAX_TICKS = 0.001, 50  # seconds; the clocks of file systems advance at 
 # ------------------------------------------------------------------------------------------------------ before the use
 
 
-def prepare(connection: sqlite3.Connection, *, path: Path, expected: str | None, skip_check: bool = False) -> str:
+def prepare(
+    connection: sqlite3.Connection,
+    *,
+    path: Path,
+    expected: str | None,
+    skip_check: bool = False,
+    keep_earlier: bool = True,
+) -> str:
     """Validate the database, migrate it to the newest schema, and return its instance. Raises StoreRefused.
 
-    A refused database is not changed. A copy of a database with an older schema is kept. `skip_check`: the last
-    shutdown was clean, so the integrity check is skipped.
+    A refused database is not changed. `skip_check`: the last shutdown was clean, so the integrity check is skipped.
+    `keep_earlier`: a copy of a database with an earlier schema is kept beside it.
     """
     require_intact(connection, path, expected, skip_check=skip_check)
     path.chmod(0o600)
     _checkpoint(connection, path)
     _configure(connection, path)
-    if 0 < (schema := statements.schema_version(connection)) < statements.newest_schema():
+    if keep_earlier and 0 < (schema := statements.schema_version(connection)) < statements.newest_schema():
         _keep_copy(connection, path, schema)
     statements.migrate(connection, statements.MIGRATIONS)
     connection.execute("INSERT OR REPLACE INTO metadata (name, value) VALUES ('version', ?)", (__version__,))
@@ -63,6 +71,7 @@ def _keep_copy(connection: sqlite3.Connection, path: Path, schema: int) -> None:
         with new.open("rb+") as written:  # not the database: a copy that SQLite has closed
             os.fsync(written.fileno())
         new.replace(copy)
+        sync(copy.parent)
     except (OSError, sqlite3.Error) as why:
         with suppress(OSError):
             new.unlink(missing_ok=True)

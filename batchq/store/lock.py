@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from errno import EADDRINUSE
 from pathlib import Path
 
-from batchq.errors import StoreRefused
+from batchq.errors import StoreFailed, StoreRefused
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,13 @@ class DataLock:
         """The present time by the file system's clock, in nanoseconds since the epoch."""
         os.utime(self._descriptor)
         return os.fstat(self._descriptor).st_mtime_ns
+
+    def write_restored(self, instance: str, data: Path) -> None:
+        """As `write`, after the database was restored. Raises StoreFailed; the next server writes the file then."""
+        try:
+            self.write(instance)
+        except OSError as why:
+            raise StoreFailed(f"{data} is restored, but {data / NAME} was not written: {why.strerror}") from why
 
     @property
     def url(self) -> str | None:

@@ -66,8 +66,9 @@ def _prune_jobs(
     return Pruned(jobs=deleted, after=at if len(jobs) == limit else None)
 
 
-def deleted_log_ids(connection: Connection, limit: int) -> tuple[str, ...]:
-    return tuple(log_id for (log_id,) in connection.execute(SQL["discarded_logs"], {"limit": limit}))
+def deleted_log_ids(connection: Connection, limit: int, *, after: str = "") -> tuple[str, ...]:
+    parameters = {"after": after, "limit": limit}
+    return tuple(log_id for (log_id,) in connection.execute(SQL["discarded_logs"], parameters))
 
 
 def mark_deleted(connection: Connection, log_ids: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.task import NodeRun
-from batchq.domain.times import MICROSECOND, microseconds, milliseconds
+from batchq.domain.times import MICROSECOND, from_microseconds, microseconds, milliseconds
 from batchq.ports.catalog import CatalogResource
 from batchq.ports.clock import ClockAnchor
 from batchq.ports.history import HistoryEntry
@@ -267,6 +267,11 @@ def consumable_update_row(resource: str, update: ConsumableUpdate) -> Row:
         "at": microseconds(update.at),
         "value": as_json(update),
     }
+
+
+def consumable_update_of_row(at: int, value: str) -> ConsumableUpdate:
+    """The update, with the time of its column, which is shifted when the machine's clock was set. Decision 0035."""
+    return replace(CONSUMABLE_UPDATE.decode(value), at=from_microseconds(at))
 
 
 def as_json(value: object) -> str:

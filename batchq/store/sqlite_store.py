@@ -200,7 +200,12 @@ class SqliteStore:
         await self._change(about, caller, lambda connection: catalog.drop_resource(connection, kind, name))
 
     async def update_consumable(
-        self, resource: ConsumableResource, update: ConsumableUpdate, *, forget_before: datetime, caller: Caller | None
+        self,
+        resource: ConsumableResource,
+        update: ConsumableUpdate,
+        *,
+        forget_before: datetime | None,
+        caller: Caller | None,
     ) -> None:
         work = partial(catalog.update_consumable, resource=resource, update=update, forget_before=forget_before)
         await self._change(f"consumable-resource/{resource.name}", caller, work)

@@ -106,6 +106,7 @@ async def test_a_token_is_known_after_a_restart(catalog, reopened, update):
 
 async def test_a_token_is_known_for_eight_hours(catalog, clock, update):
     await make_consumable(catalog)
+    catalog.consumable_resources.usage = FixedUsage(steady_since=NOON)
     await update("ADD", 1, "token")
 
     clock.now_is = NOON + timedelta(hours=8)
@@ -114,6 +115,21 @@ async def test_a_token_is_known_for_eight_hours(catalog, clock, update):
     beyond = await update("ADD", 1, "token")
 
     assert (within, beyond) == (11, 12)
+
+
+async def test_no_token_expires_before_the_clock_has_counted_eight_hours_without_a_jump(catalog, clock, update):
+    await make_consumable(catalog)
+    catalog.consumable_resources.usage = FixedUsage(steady_since=NOON)
+    await update("ADD", 1, "token")
+
+    clock.now_is = jumped = NOON + timedelta(days=1)
+    catalog.consumable_resources.usage = FixedUsage(steady_since=jumped)
+    await update("ADD", 100, "another")
+    within = await update("ADD", 1, "token")
+    clock.now_is = jumped + timedelta(hours=8)
+    beyond = await update("ADD", 1, "token")
+
+    assert (within, beyond) == (111, 112)
 
 
 async def test_a_refused_update_does_not_use_its_token(catalog, update):

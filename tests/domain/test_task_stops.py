@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from batchq.domain import events as on
-from batchq.domain.enums import Status
+from batchq.domain.enums import AttemptContainerState, Status
 from batchq.domain.lifecycle.deadlines import next_wakeup, tag_to_inspect
+from batchq.domain.training import CheckpointRules
 from tests.domain.lives import after, apply_events, at, cancel, due_event, force, outcome, starting, terminate
 from tests.domain.part_lives import (
     app,
@@ -15,6 +17,7 @@ from tests.domain.part_lives import (
     grace_ended,
     is_abandoned,
     is_signalled,
+    part,
     runs,
     sidecar,
     starts_too_late,
@@ -48,6 +51,40 @@ def test_a_terminate_before_any_container_ran_uses_no_attempt():
 
     assert effects_of(job, terminate(), is_abandoned(APP), is_abandoned(SIDECAR)) == ["clear 0/app", "clear 0/sidecar"]
     assert (outcome(over), over.attempts) == ((Status.FAILED, "enough", False, True), ())
+
+
+@pytest.mark.parametrize(
+    ("work", "named"), [({"task": task(app(), sidecar())}, {"container": "app"}), ({"nodes": gang()}, {"node": 0})]
+)
+def test_a_terminate_of_an_essential_container_or_of_the_main_node_stops_the_job_and_no_part_alone(work, named):
+    job = starting(**work)
+    keys = [container.key for container in job.attempt.containers]
+
+    stopped = after(job, *map(runs, keys), replace(terminate("enough"), **named))
+
+    assert stopped.stop.reason == "enough"
+    assert [container.terminated_by for container in stopped.attempt.containers] == [None] * len(keys)
+
+
+def test_a_terminate_of_a_pausing_job_changes_no_container_that_another_one_stops_alone():
+    job = after(task_job(app(), sidecar()), runs(APP), runs(SIDECAR), on.PauseRequested(reason="later"))
+    alone = after(job, replace(terminate("alone", grace=MINUTE), container="sidecar"))
+
+    whole = after(alone, terminate("whole", grace=5 * MINUTE))
+
+    assert part(whole, SIDECAR) == part(alone, SIDECAR)
+    assert part(whole, SIDECAR).terminated_by.reason == "alone"
+    assert part(whole, APP).steps[-1].wait == 5 * MINUTE
+
+
+def test_a_waiting_container_of_another_node_ends_at_once_although_a_checkpoint_is_awaited():
+    rules = CheckpointRules(signal="USR1", timeout=10 * MINUTE)
+    leader, other = task(app()), task(app(), sidecar(after={"app": "START"}))
+    job = after(starting(nodes=gang(2, each=other, leader=leader), checkpoints=rules), runs(APP))
+
+    stopped = after(job, terminate("enough", checkpoint=True))
+
+    assert part(stopped, "1/sidecar").state is AttemptContainerState.ENDED
 
 
 def test_a_terminate_after_a_non_essential_container_ran_uses_an_attempt():

@@ -127,6 +127,15 @@ def test_no_key_expires_for_a_whole_period_after_the_machine_was_suspended():
     assert repeats.expired_before(woken + SUBMISSIONS_KEPT_FOR) == woken
 
 
+def test_the_clock_is_steady_since_the_start_or_the_last_jump_even_before_a_unit_of_work_notices_it():
+    repeats, woken = beside_an_empty_store(), NOON + LONGEST_STEP + MOMENT
+
+    assert repeats.steady_since(NOON + LONGEST_STEP) == NOON
+    assert repeats.steady_since(woken) == woken
+    repeats.step(woken)
+    assert repeats.steady_since(woken + LONGEST_STEP) == woken
+
+
 async def test_a_search_for_a_submission_finds_one_of_the_same_unit_of_work():
     harness = await harness_with()
     answer, unknown = Future(), Future()

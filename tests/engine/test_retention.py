@@ -17,7 +17,7 @@ from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.stop_values import StopOrder
 from batchq.domain.training import CheckpointRules
 from batchq.engine.checkpoints import SWEEP_RETRY_INTERVAL, Checkpoints
-from batchq.engine.pruner import BATCH_PAUSE, OLD_SHARES, PRUNE_INTERVAL, Pruner
+from batchq.engine.pruner import BATCH_PAUSE, BATCH_SIZE, OLD_SHARES, PRUNE_INTERVAL, Pruner
 from batchq.engine.supervisor import Supervisor
 from batchq.errors import StoreFailed
 from batchq.ports.jobs import Changes
@@ -175,19 +175,27 @@ async def test_fully_decayed_shares_are_deleted(harness):
     assert await harness.store.shares() == {}
 
 
-async def test_a_log_that_cannot_be_deleted_is_deleted_later(harness):
-    await harness.end(1)
+async def test_a_log_that_cannot_be_deleted_delays_no_other_deletion_and_is_deleted_later(harness, monkeypatch, caplog):
+    await harness.end(*range(BATCH_SIZE + 2))
     await harness.clock.sleep(31 * 86400.0)
-    harness.archive.discard = _failing
+    damaged = set(sorted(path.stem for path in harness.archive.directory.glob("*/*.log"))[:BATCH_SIZE])
+    discard = harness.archive.discard
 
-    with pytest.raises(StoreFailed):
+    async def fails(log_id):
+        if log_id in damaged:
+            raise StoreFailed(f"log {log_id}: input/output error")
+        await discard(log_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(harness.archive, "discard", fails)
         await harness.pruner.prune_once()
+    left = set(await harness.store.deleted_log_ids(1000))
+    await harness.pruner.prune_once()
 
-    assert len(await harness.store.deleted_log_ids(10)) == 1
-
-
-async def _failing(log_id):
-    raise StoreFailed(f"the log of task {log_id} cannot be removed")
+    assert await harness.remaining() == [999]
+    assert left <= damaged
+    assert caplog.text.count("is not deleted now") == len(left) >= BATCH_SIZE - 1
+    assert harness.logs() == 1
 
 
 async def test_a_job_whose_container_appears_between_two_pages_is_kept(harness):

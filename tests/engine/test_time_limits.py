@@ -10,10 +10,11 @@ from batchq.domain import events as on
 from batchq.domain import status_reasons
 from batchq.domain.catalog import TimeLimit
 from batchq.domain.enums import Status
-from batchq.engine.mailbox import CatalogChanged, JobEvent, RuntimeLost, UpdateTags
+from batchq.domain.machines import one_machine
+from batchq.engine.mailbox import CatalogChanged, ContinueWork, JobEvent, RuntimeLost, UpdateTags
 from batchq.engine.scheduling import blocked
 from tests.domain.lives import after, at, exited, runnable, running
-from tests.engine.harness import ONE, SURVEYED, answer, catalog_of, harness_with, submit
+from tests.engine.harness import HOST, ONE, SURVEYED, answer, catalog_of, harness_with, submit
 from tests.support.builders import ADMIN, environment, queue
 
 CAPACITY = status_reasons.code(status_reasons.no_room("memory"))
@@ -157,10 +158,24 @@ async def test_jobs_found_unschedulable_before_a_restart_are_cancelled(watch, mo
     monkeypatch.setattr(blocked, "SCAN_PAGE", 2)
     jobs = [misfit() for _ in range(5)]
     harness = await harness_with(*jobs, catalog=limited(TOO_MANY))
+    await harness.process(SURVEYED)
 
     await watch(harness, 601)
 
     assert [await ended(harness, job) for job in jobs] == [text(TOO_MANY)] * 5
+
+
+@pytest.mark.parametrize(("millicpus", "status"), [(4000, Status.FAILED), (9000, Status.STARTING)])
+async def test_an_overdue_job_that_fits_after_a_restart_is_started_instead_of_cancelled(watch, millicpus, status):
+    job = after(runnable(millicpus=9000), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS), now=at(-3600))
+    larger = [environment(max_millicpus=millicpus)]
+    harness = await harness_with(job, catalog=limited(TOO_MANY, environments=larger))
+
+    await harness.process(ContinueWork())
+    await harness.process(replace(SURVEYED, machines=one_machine(replace(HOST, millicpus=9000))))
+    await watch(harness, 30)
+
+    assert (await harness.store.jobs([job.id]))[job.id].status is status
 
 
 async def test_a_job_found_unschedulable_during_a_scan_is_included(watch, monkeypatch):
@@ -207,6 +222,7 @@ async def test_a_limit_added_while_no_job_is_placed_applies_to_the_head(watch):
 async def test_a_failing_store_delays_the_cancellation(watch):
     jobs = [misfit(), misfit()]
     harness = await harness_with(*jobs, catalog=limited(TOO_MANY))
+    await harness.process(SURVEYED)
     harness.store.failing = True
     await watch(harness, 700)
 
@@ -219,6 +235,7 @@ async def test_a_failing_store_delays_the_cancellation(watch):
 
 async def test_no_unit_of_work_is_requested_when_no_job_is_due(watch):
     harness = await harness_with(runnable(), catalog=limited(TOO_MANY))
+    await harness.process(SURVEYED)
     await watch(harness, 10_000)
 
     assert harness.loop.scheduler.time_limits.due is None
@@ -230,6 +247,7 @@ async def test_a_scan_cancels_no_job_before_its_limit(watch):
         after(runnable(millicpus=9000), on.FoundUnschedulable(reason=status_reasons.TOO_MANY_VCPUS), now=at(300)),
     )
     harness = await harness_with(old, young, catalog=limited(TOO_MANY))
+    await harness.process(SURVEYED)
 
     await watch(harness, 899)
 

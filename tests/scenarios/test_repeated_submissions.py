@@ -7,7 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 from msgspec.structs import replace
 
 from batchq.api.http.http import BODY
-from batchq.domain.catalog import DefinitionRef
+from batchq.domain.catalog import DefinitionRef, QuantityOperation
 from batchq.domain.enums import State, Status
 from batchq.domain.ids import QueueName
 from batchq.errors import BatchqError
@@ -78,6 +78,23 @@ async def test_a_submission_repeated_after_a_reboot_that_set_the_clock_ahead_ret
     again = await simulated.submissions.submit(request, caller=simulated.caller)
 
     assert again.id == job.id != another.id
+
+
+async def test_a_change_of_a_consumable_resource_repeated_after_a_reboot_is_applied_once(simulated):
+    day = SetClock(simulated.clock, timedelta(days=1), boot_id="another")
+    await simulated.catalog.consumable_resources.create(builders.consumable("licences", total=10), caller=ADMIN)
+
+    async def add(token):
+        return await simulated.catalog.consumable_resources.change_total(
+            "licences", operation=QuantityOperation.ADD, quantity=5, token=token, caller=ADMIN
+        )
+
+    await add("token")
+    await simulated.restart_with_clock(day)
+    assert (await add("another")).total == (await add("token")).total == 20
+    await simulated.sleep(9 * 3600)  # the units of work of surveys show that the clock has not jumped
+
+    assert (await add("token")).total == 25
 
 
 async def test_a_round_of_retention_after_a_reboot_keeps_the_keys_of_the_jobs_that_it_keeps(simulated, an_hour):

@@ -51,7 +51,6 @@ WHOLE = {
     "job_reads.consumed_units",
     "job_reads.share_usage",
     "quarantine.count",
-    "retention.discarded_logs",
 }
 
 # These read every job once: after damage of a share's usage, and when a server starts.

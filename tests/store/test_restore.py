@@ -116,6 +116,7 @@ async def test_a_backup_of_an_earlier_schema_is_migrated_in_a_new_directory(tmp_
     done = restore_backup(copy, tmp_path / "elsewhere", now=NOON, take_over=False)
 
     assert (done.kept, done.instance_before) == (None, None)
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == [NAME, lock.NAME]
     assert check_file(tmp_path / "elsewhere" / NAME).schema == second_version.VERSION
     assert (await last_sequence(tmp_path / "elsewhere"))[0] == 0
 
@@ -152,12 +153,28 @@ async def test_a_damaged_backup_is_refused_and_the_data_is_unchanged(data, copy,
 
 async def test_a_restore_killed_before_its_last_step_changes_nothing(data, copy, monkeypatch):
     """The last step is one rename, of a file that is durable."""
-    monkeypatch.setattr(restoring, "_keep_replaced", killed)
+    monkeypatch.setattr(restoring, "replace_database", killed)
 
     with pytest.raises(KeyboardInterrupt):
         restore_backup(copy, data, now=NOON, take_over=False)
 
     assert await last_sequence(data) == (1, Restoration())
+
+
+@pytest.mark.parametrize("restores_again", [False, True])
+async def test_what_a_killed_restore_has_left_is_removed_by_the_next_server_or_restore(data, copy, restores_again):
+    """A database with two names has a write-ahead log at one of them only."""
+    kept = restore_backup(copy, data, now=NOON, take_over=False).kept
+    (data / f"{NAME}.before-second-name").hardlink_to(data / NAME)
+    (data / f".{NAME}.killed.part-journal").touch()
+
+    if restores_again:
+        kept = restore_backup(copy, data, now=NOON.replace(hour=13), take_over=False).kept
+    await last_sequence(data)
+
+    names = {path.name for path in data.iterdir()}
+    assert {NAME, lock.NAME, kept.name} <= names
+    assert names.isdisjoint({f"{NAME}.before-second-name", f".{NAME}.killed.part-journal"})
 
 
 def killed(*_):

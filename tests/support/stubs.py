@@ -41,10 +41,13 @@ def request_metrics() -> RequestMetrics:
 
 
 class FixedUsage:
-    """The usage of consumable resources, with the same figures for each."""
+    """The usage of consumable resources, with the same figures for each, and since when the clock is steady."""
 
-    def __init__(self, *, in_use=0, used_up=0):
-        self._in_use, self._used_up = in_use, used_up
+    def __init__(self, *, in_use=0, used_up=0, steady_since=None):
+        self._in_use, self._used_up, self._steady_since = in_use, used_up, steady_since
+
+    def steady_since(self, now):
+        return self._steady_since or now
 
     def in_use(self, name):
         return self._in_use

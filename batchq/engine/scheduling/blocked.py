@@ -193,8 +193,8 @@ class TimeLimits:
         """Compute the due times of the heads again: the limits of queues may have changed."""
         self._marks = None
 
-    async def cancel(self, unit: UnitOfWork) -> None:
-        """Cancel the jobs that are due."""
+    async def cancel(self, unit: UnitOfWork, *, recheck_due: bool) -> None:
+        """Cancel the jobs that are due. `recheck_due`: the unschedulable jobs are examined again before their scan."""
         marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= unit.now:
             unknown = unit.not_loaded(job.job_id for job in marks.values())
@@ -202,7 +202,7 @@ class TimeLimits:
             for mark in marks.values():
                 self._cancel_if_due(unit, mark.job_id)
         self._staged = self._scan
-        if self._scan is not None and self._scan.at <= unit.now:
+        if self._scan is not None and self._scan.at <= unit.now and not recheck_due:
             self._staged = await self._scan_page(unit, self._scan)
 
     def on_committed(self, committed: Committed) -> None:

@@ -132,7 +132,9 @@ class Scheduler:
         #: The result of the last placement pass.
         self._pass_memo = PassMemo()
         #: As last saved, and as the present unit of work leaves it.
-        self._saved = self._staged = PlacementState()
+        self._saved = self._staged = PlacementState(
+            unschedulable_after=-1
+        )  # machines may have changed before the start
         #: Whether the start times stored before the restart have been read.
         self._promises_read = False
         self.time_limits = TimeLimits(
@@ -153,7 +155,9 @@ class Scheduler:
     async def cancel_overdue(self, unit: UnitOfWork, *, catalog_changed: bool, safe_mode: bool) -> None:
         """Cancel the jobs that have been blocked too long; the first step of the scheduler in each unit of work.
 
-        `safe_mode`: safe mode is active; then no job is cancelled, because it is not known which jobs run.
+        `safe_mode`: safe mode is active; then no job is cancelled, because it is not known which jobs run. While
+        unschedulable jobs must be examined again, after a start or a change of the catalog, none of them is cancelled:
+        it may fit now.
         """
         if catalog_changed:
             self.share_usage.prune(unit.now)
@@ -164,7 +168,8 @@ class Scheduler:
         self._blocked_jobs.staged = self._blocked_jobs.marks
         self._staged = self._saved
         if not safe_mode:
-            await self.time_limits.cancel(unit)
+            recheck_due = catalog_changed or self._saved.unschedulable_after is not None
+            await self.time_limits.cancel(unit, recheck_due=recheck_due)
 
     def needs_pass(self, unit: UnitOfWork) -> bool:
         """Whether the changes so far may let a job start or change a queue's head."""

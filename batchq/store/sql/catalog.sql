@@ -11,7 +11,7 @@ ON CONFLICT (kind, name) DO UPDATE SET value = :value;
 DELETE FROM catalog_resources WHERE kind = :kind AND name = :name;
 
 -- consumable_resource_update
-SELECT value FROM consumable_resource_updates WHERE resource = :resource AND token = :token;
+SELECT at, value FROM consumable_resource_updates WHERE resource = :resource AND token = :token;
 
 -- put_consumable_resource_update
 INSERT OR REPLACE INTO consumable_resource_updates (resource, token, at, value) VALUES (:resource, :token, :at, :value);

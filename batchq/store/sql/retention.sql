@@ -50,7 +50,7 @@ DELETE FROM log_streams WHERE name = :name;
 INSERT OR IGNORE INTO discarded_logs (log_id) VALUES (:log_id);
 
 -- discarded_logs
-SELECT log_id FROM discarded_logs LIMIT :limit;
+SELECT log_id FROM discarded_logs WHERE log_id > :after ORDER BY log_id LIMIT :limit;
 
 -- delete_discarded_log
 DELETE FROM discarded_logs WHERE log_id = :log_id;
