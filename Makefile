@@ -74,7 +74,7 @@ docker-test: develop engine ## The tests that need a Docker engine.
 	@.ci/tools
 	$(PYTEST) -m "docker and not clients"
 
-trace-test: develop ## Kill a server at each of its commits, and fail its disk at each call, by strace; a minute or two.
+trace-test: develop ## Kill a server and its commands at each of their commits, and fail their disk at each call, by strace; minutes.
 	@.ci/tools
 	$(BIN)/pytest -q -m "strace and not docker" -n 2 --dist worksteal
 

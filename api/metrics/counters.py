@@ -72,7 +72,6 @@ FAST_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 RATIO_BUCKETS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1)
 MIB = 2**20
 MESSAGE_BUCKETS = (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000)
-MAX_PENDING = 1000  # observations of units of work between two scrapes
 
 
 class EngineMetrics:
@@ -117,7 +116,6 @@ class EngineMetrics:
             "batchq_unit_of_work_messages", "Messages that a unit of work handled.", buckets=MESSAGE_BUCKETS
         )
         self._commit = fast("batchq_commit_seconds", "Duration of commits of the store.")
-        self._pending: list[tuple[Histogram, float]] = []  # with cold caches each observation takes 15 us
 
     def jobs_changed(self, changes: Collection[Change], transitions: Sequence[StatusChanged], now: datetime) -> None:
         for earlier_status, job in transitions:
@@ -132,18 +130,11 @@ class EngineMetrics:
                 self._observe_attempt(before, after, now)
 
     def unit_of_work(self, *, messages: int, seconds: float) -> None:
-        self._pending += ((self._unit, seconds), (self._messages, messages))
-        if len(self._pending) >= MAX_PENDING:
-            self.observe_pending()
+        self._unit.observe(seconds)
+        self._messages.observe(messages)
 
     def commit(self, seconds: float) -> None:
-        self._pending.append((self._commit, seconds))
-
-    def observe_pending(self) -> None:
-        """Add the units of work and commits since the last call to their histograms. Call it before a scrape."""
-        for histogram, value in self._pending:
-            histogram.observe(value)
-        self._pending.clear()
+        self._commit.observe(seconds)
 
     def engine_call(self, call: str, *, seconds: float, outcome: str) -> None:
         self._calls[call, outcome].inc()

@@ -54,7 +54,6 @@ class Metrics:
             self._gauges.replace(await read())
             gone = {label: names.remove_missing(existing(label)) for label, names in self._names.items()}
             self.engine.remove(queues=tuple(gone["queue"]), environments=tuple(gone["environment"]))
-            self.engine.observe_pending()
             self._text, self._made_at = generate_latest(self.registry), now
         return self._text
 

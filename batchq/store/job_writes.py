@@ -1,7 +1,7 @@
 """Writes of a unit of work: the rows of jobs and of everything saved with them. Part of one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress, starmap
+from itertools import starmap
 from operator import attrgetter
 from sqlite3 import Connection
 from typing import Any
@@ -40,9 +40,9 @@ def commit_changes(connection: Connection, changes: Changes) -> int | None:
     first_number = _insert_history(connection, changes, ends) if changes.history else None
     if changes.submissions or changes.delete_submissions_before is not None:
         _insert_submissions(connection, changes)
-    others = _others(changes)
-    for write, value in compress(zip(_WRITERS, others, strict=True), others):
-        write(connection, value)
+    for member, write in _WRITERS:
+        if value := getattr(changes, member):
+            write(connection, value)
     if changes.bulk_stops:
         bulk_stops.insert_bulk_stops(connection, changes)
     return first_number
@@ -160,18 +160,17 @@ def _insert_submissions(connection: Connection, changes: Changes) -> None:
         raise Conflict(f"one of {len(new)} submissions is stored already")
 
 
-#: The other members of `Changes`, by name, each with the function that writes it.
-_WRITER_OF: Mapping[str, Callable[[Connection, Any], None]] = {
-    "streams": _insert_streams,
-    "audit_records": audit.insert_records,
-    "shares": _put_shares,
-    "used_up": _put_used_up,
-    "groups": groups.write_groups,
-    "spending": costs.add_spending,
-    "budgets": costs.write_budgets,
-    "restoration": put_restoration,
-    "engine_id": _put_engine_id,
-    "survey": put_survey,
-    "progress": bulk_stops.delete_stopped,
-}
-_WRITERS, _others = tuple(_WRITER_OF.values()), attrgetter(*_WRITER_OF)
+#: The other members of `Changes`, each with the function that writes it.
+_WRITERS: tuple[tuple[str, Callable[[Connection, Any], None]], ...] = (
+    ("streams", _insert_streams),
+    ("audit_records", audit.insert_records),
+    ("shares", _put_shares),
+    ("used_up", _put_used_up),
+    ("groups", groups.write_groups),
+    ("spending", costs.add_spending),
+    ("budgets", costs.write_budgets),
+    ("restoration", put_restoration),
+    ("engine_id", _put_engine_id),
+    ("survey", put_survey),
+    ("progress", bulk_stops.delete_stopped),
+)

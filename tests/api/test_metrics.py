@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry
 from batchq.api.auth.authentication import open_gate
 from batchq.api.metrics.counters import (
     MAX_NAMES,
-    MAX_PENDING,
     OTHER,
     BoundedNames,
     EngineMetrics,
@@ -133,22 +132,6 @@ def test_the_use_of_an_attempt_is_observed_if_it_was_measured(use, cpu_seconds, 
     queue = {"queue": running.spec.queue}
     assert registry.get_sample_value("batchq_attempt_cpu_seconds_total", queue) == cpu_seconds
     assert registry.get_sample_value("batchq_attempt_memory_used_ratio_sum", queue) == ratio
-
-
-@pytest.mark.parametrize("units", [2, MAX_PENDING + 1])
-def test_units_of_work_are_counted_before_a_scrape(units):
-    registry = CollectorRegistry()
-    metrics = EngineMetrics(registry, names())
-
-    for _ in range(units):
-        metrics.commit(0.25)
-        metrics.unit_of_work(messages=3, seconds=0.5)
-    metrics.observe_pending()
-    metrics.observe_pending()
-
-    assert registry.get_sample_value("batchq_unit_of_work_seconds_sum") == 0.5 * units
-    assert registry.get_sample_value("batchq_unit_of_work_messages_sum") == 3 * units
-    assert registry.get_sample_value("batchq_commit_seconds_count") == units
 
 
 def test_an_array_is_not_counted_and_the_series_of_a_deleted_queue_are_removed():
