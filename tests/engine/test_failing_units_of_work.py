@@ -33,7 +33,7 @@ from tests.engine.harness import SURVEYED, LoopHarness, answer, catalog_of, harn
 from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
 from tests.support.examples import quick_seeds
 
-SEEDS = quick_seeds(3, of=25)
+SEEDS = quick_seeds(8, of=25)
 UNITS = 60
 DECAY = timedelta(hours=1)
 MAX_MILLICPUS_OF_LAB = 3500

@@ -20,5 +20,6 @@ def quick_seeds(quick, *, of):
 
 def pairs(members, *, offset):
     """All pairs of these members; in `make check` a third, with each member at both places. `offset`: which third."""
-    every = [*product(members, repeat=2)]
-    return every if examples(FULL) == FULL else every[offset % 3 :: 3]
+    every = product(enumerate(members), repeat=2)
+    is_full = examples(FULL) == FULL
+    return [(one, two) for (first, one), (second, two) in every if is_full or (first + second) % 3 == offset % 3]
