@@ -18,13 +18,16 @@ WAITING := $(shell echo $$(($(WORKERS) + 1)))
 PYTEST := $(BIN)/pytest -q -n $(WAITING) --dist worksteal
 NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
+# Several processes at once would each write the names of all tests to pytest's cache, over those of the others.
 # No test of these folders is quick, so their modules are not imported.
 NOT_QUICK := clients console/browser debian faults fuzz image roles schedule trainer
-# `make quick` is a process of pytest for each of these folders, and one for all others; the longest ones begin first. A
-# worker of pytest-xdist would collect the tests of all folders, and send each result to another process.
-ALONE := console api scenarios engine cli compute
-QUICK_PARTS := quick-others $(ALONE:%=quick-%)
-QUICKLY := $(BIN)/pytest -q -p no:xdist --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
+# `make quick` is a process of pytest for each of these parts of one or two folders, and one for all others; the longest
+# ones begin first. A worker of pytest-xdist would collect the tests of all folders, and send each result to another
+# process. Each further process takes a second of CPU for its imports.
+PARTS := console api scenarios+engine cli+compute
+QUICK_PARTS := quick-others $(PARTS:%=quick-%)
+folders = $(addprefix tests/,$(subst +, ,$(1)))
+QUICKLY := $(BIN)/pytest -q -p no:xdist -p no:cacheprovider --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
 # One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.
 TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 1)) --keep-going --output-sync=target
 
@@ -58,11 +61,11 @@ lint: develop
 quick: develop
 	+@$(TOGETHER) $(QUICK_PARTS)
 
-$(ALONE:%=quick-%): quick-%: develop
-	$(QUICKLY) tests/$*
+$(PARTS:%=quick-%): quick-%: develop
+	$(QUICKLY) $(call folders,$*)
 
 quick-others: develop
-	$(QUICKLY) $(ALONE:%=--ignore=tests/%)
+	$(QUICKLY) $(addprefix --ignore=,$(call folders,$(PARTS)))
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
 	$(PYTEST) -m "$(NEEDS_NOTHING)"

@@ -12,6 +12,7 @@ import pytest
 from aiohttp.web_app import _cached_build_middleware
 from docker.errors import DockerException
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from tests.support.processes import restore_interrupts
 
@@ -36,6 +37,15 @@ STARTS_PROCESS = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.syst
 ALLOWED = {"process", "docker", "strace", "exhaustive", "million", "browser"}  # markers
 
 running: list[pytest.Item] = []
+
+
+def pytest_configure(config):
+    """Without the literals of all modules, each of which hypothesis parses, a process begins up to 2 s of CPU earlier.
+
+    Hypothesis draws one of them for a twentieth of the values, and a test of `make check` has few examples.
+    """
+    if config.getoption("--hypothesis-profile") == "check":
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 def refuse_processes(event, arguments):

@@ -156,23 +156,24 @@ async def test_slash_selects_jobs_by_a_part_of_their_name(top_server):
         assert not pilot.app.query_one(Input).has_class("shown")
 
 
-@pytest.mark.parametrize(
-    ("key", "path", "response", "line"),
-    [
-        ("w", "why", explanation("Runs since 14:02.", jobId=TRAIN["jobId"]), "Runs since 14:02."),
-        ("l", "log", {"lines": [{"at": 1, "message": "epoch 1"}], "next": "1.1", "over": False}, "epoch 1"),
-    ],
-)
-async def test_keys_show_a_text_about_the_selected_job(top_server, key, path, response, line):
-    top_server.responses[f"/v1/batchq/jobs/{TRAIN['jobId']}/{path}"] = response
+async def test_keys_show_a_text_about_the_selected_job(top_server):
+    top_server.responses |= {
+        f"/v1/batchq/jobs/{TRAIN['jobId']}/why": explanation("Runs since 14:02.", jobId=TRAIN["jobId"]),
+        f"/v1/batchq/jobs/{TRAIN['jobId']}/log": {
+            "lines": [{"at": 1, "message": "epoch 1"}],
+            "next": "1.1",
+            "over": False,
+        },
+    }
     async with app_of(top_server).run_test(size=(100, 24)) as pilot:
         await shown(pilot)
-        await pilot.press(key)
-        await shown(pilot)
-        assert isinstance(pilot.app.screen, TextScreen)
-        assert line in str(pilot.app.screen.query_one(Static).content)
-        await pilot.press("escape")
-        assert not isinstance(pilot.app.screen, TextScreen)
+        for key, line in (("w", "Runs since 14:02."), ("l", "epoch 1")):
+            await pilot.press(key)
+            await shown(pilot)
+            assert isinstance(pilot.app.screen, TextScreen)
+            assert line in str(pilot.app.screen.query_one(Static).content)
+            await pilot.press("escape")
+            assert not isinstance(pilot.app.screen, TextScreen)
 
 
 async def test_an_array_that_runs_is_a_line_above_the_table(top_server):
@@ -204,23 +205,19 @@ async def test_enter_shows_the_details_of_the_selected_job_in_words(top_server):
     assert str(RESPONSE_AT) not in text
 
 
-async def test_a_stop_needs_a_reason_and_is_carried_out_with_it(top_server):
+async def test_a_stop_needs_a_reason_and_is_carried_out_with_it_unless_escape_is_pressed(top_server):
     top_server.responses["/v1/terminatejob"] = {}
     async with app_of(top_server).run_test(size=(100, 24)) as pilot:
         await shown(pilot)
+        await pilot.press("c", *"hot", "escape")
+        await shown(pilot)
+        assert not isinstance(pilot.app.screen, StopDialog)
         await pilot.press("t", "enter")
         assert isinstance(pilot.app.screen, StopDialog)
         await pilot.press(*"hot", "enter")
         await shown(pilot)
     sent = [content for _, path, content in top_server.requests if path == "/v1/terminatejob"]
     assert sent == [{"jobId": TRAIN["jobId"], "reason": "hot"}]
-
-
-async def test_escape_leaves_the_stop_dialog_without_a_stop(top_server):
-    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
-        await shown(pilot)
-        await pilot.press("c", *"hot", "escape")
-        await shown(pilot)
     assert not [path for _, path, _ in top_server.requests if path == "/v1/canceljob"]
 
 

@@ -31,8 +31,9 @@ from batchq.errors import Conflict, StoreFailed
 from tests.domain.lives import runnable
 from tests.engine.harness import SURVEYED, LoopHarness, answer, catalog_of, harness_with, stored, submit
 from tests.support.builders import ADMIN, consumable, job_id, policy, queue, retry
+from tests.support.examples import quick_seeds
 
-SEEDS = [*range(8), *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(8, 25))]
+SEEDS = quick_seeds(8, of=25)
 UNITS = 60
 DECAY = timedelta(hours=1)
 MAX_MILLICPUS_OF_LAB = 3500

@@ -3,7 +3,7 @@
 A test names the rows that it proves by `@pytest.mark.fault("ST01", ...)`. `make faults` runs them and prints the table.
 """
 
-import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +11,9 @@ from functools import cache
 from pathlib import Path
 
 HERE = Path(__file__).parent
+#: A mark and its arguments. To parse all tests as Python takes seven times as long.
+_MARK = re.compile(r"\bmark\.fault\(([^()]*)\)")
+_TEXT = re.compile(r'"(\w+)"')
 SECTIONS = {
     "ST": "The start path: the server is killed (-9)",
     "SP": "The stop path and its races",
@@ -60,9 +63,5 @@ def claims() -> Mapping[str, tuple[str, ...]]:
 
 
 def _marked(source: Path) -> Iterator[str]:
-    text = source.read_text()
-    if "mark.fault(" not in text:  # to parse a file takes a hundred times longer
-        return
-    for call in ast.walk(ast.parse(text)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "fault":
-            yield from (arg.value for arg in call.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
+    for arguments in _MARK.findall(source.read_text()):
+        yield from _TEXT.findall(arguments)

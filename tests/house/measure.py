@@ -17,6 +17,8 @@ from typing import NamedTuple
 from tests.house.rooms import ROOT, imports, module, sources, tree
 
 KINDS = {ast.ClassDef: "class", ast.FunctionDef: "function", ast.AsyncFunctionDef: "function"}
+#: The members of syntax nodes that have statements, or clauses that have them.
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Definition(NamedTuple):
@@ -41,10 +43,18 @@ def definitions():
             Definition(
                 KINDS[type(node)], source, node.name, node.lineno, node.end_lineno - node.lineno + 1, node in top
             )
-            for node in ast.walk(module_tree)
+            for node in statements(module_tree)
             if type(node) in KINDS
         ]
     return found
+
+
+def statements(block):
+    """All statements of a block, also nested ones. `ast.walk` visits ten times as many nodes: those of expressions."""
+    for field in BLOCKS:
+        for inner in getattr(block, field, ()):
+            yield inner
+            yield from statements(inner)
 
 
 def functions():

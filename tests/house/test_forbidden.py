@@ -17,9 +17,15 @@ FILES = {"log_files.py", "checkpoint_files.py", "checkpoint_marks.py", "checkpoi
 TEXT = {".py", ".md", ".toml", ".txt", ".sql", ".html", ".js", ".css", ".json", ""}
 
 
-def lines(source):
-    path = name(source)
-    return [(f"{path}:{number}", line) for number, line in enumerate(source.read_text().splitlines(), start=1)]
+def found(pattern, sources):
+    """The places of the lines of these files in which the pattern is found."""
+    places = []
+    for source in sources:
+        text = source.read_text()
+        if pattern.search(text):  # takes a tenth of the time of a search of each line
+            lines = enumerate(text.splitlines(), start=1)
+            places += [f"{name(source)}:{number}" for number, line in lines if pattern.search(line)]
+    return places
 
 
 def written_files():
@@ -34,7 +40,7 @@ def written_files():
 def test_the_store_touches_its_files_through_sqlite_alone():
     store = [source for source in sources() if name(source).startswith("batchq/store/") and source.name not in FILES]
 
-    assert [where for file in store for where, line in lines(file) if BESIDE_SQLITE.search(line)] == []
+    assert found(BESIDE_SQLITE, store) == []
 
 
 def blind_excepts(source):
@@ -75,15 +81,15 @@ PART_OF_UNIT = re.compile(r"\bunit(\.\w+)+(\[.*\])? [-+|]?= |\bunit(\.\w+){2,}\.
 def test_a_unit_of_work_is_changed_by_the_methods_of_its_parts():
     engine = [source for source in sources() if name(source).startswith("batchq/engine/")]
 
-    assert [where for file in engine for where, line in lines(file) if PART_OF_UNIT.search(line)] == []
+    assert found(PART_OF_UNIT, engine) == []
 
 
 def test_no_file_names_a_path_of_a_developers_machine():
-    assert [where for path in written_files() for where, line in lines(path) if A_DEVELOPERS_MACHINE.search(line)] == []
+    assert found(A_DEVELOPERS_MACHINE, written_files()) == []
 
 
 def test_tests_make_clients_of_docker_by_docker_api_alone():
     """Other clients ignore DOCKER_HOST, or use an API version that the engine no longer supports."""
     tests = [path for path in (ROOT / "tests").rglob("*.py") if path.name != "docker_api.py"]
 
-    assert [where for test in tests for where, line in lines(test) if re.search(r"\bAPIClient[(]", line)] == []
+    assert found(re.compile(r"\bAPIClient[(]"), tests) == []

@@ -12,6 +12,7 @@ from batchq.store.integrity import CleanShutdownMarker, background_check
 from batchq.store.lock import DataLock, locked_data
 from batchq.store.sqlite_store import SqliteStore
 from tests.support.containers import until
+from tests.support.examples import quick_seeds
 
 
 def ruin(data):
@@ -86,7 +87,7 @@ async def test_a_passed_background_check_keeps_the_marker(left):
 
 
 @pytest.mark.fault("DB09")
-@pytest.mark.parametrize("_time", range(20))
+@pytest.mark.parametrize("_time", quick_seeds(5, of=20))
 async def test_a_change_right_after_the_shutdown_invalidates_the_marker(left, _time):
     ruin(left)
 

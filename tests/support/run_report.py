@@ -17,7 +17,7 @@ from tests.support.processes import peak_memory_of
 
 MAX_MEMORY = 700  # MiB, resident; the imports and the collected tests have about 250
 MAX_LEVELS = 50  # directories below the base temporary directory: `shutil.rmtree` fails at about a thousand
-COLLECTED_GROWTH = 32  # MiB of growth after which garbage is collected: Python counts objects, not their sizes
+COLLECTED_GROWTH = 64  # MiB of growth after which garbage is collected: Python counts objects, not their sizes
 # glibc keeps the pages of freed memory, and other C libraries have no such function.
 release_freed_pages = getattr(ctypes.CDLL(None), "malloc_trim", lambda _: None)
 PAGES = 2**20 // resource.getpagesize()  # in a MiB

@@ -171,35 +171,33 @@ async def test_an_event_is_delivered_again_with_its_id(server):
 
 
 @pytest.mark.fault("SE86")
-@pytest.mark.parametrize(
-    "url", ["http://hooks.example.com/", "https://127.0.0.1/x", "https://[::1]/", "https://a:b@c/"]
-)
-async def test_a_url_that_the_operator_does_not_permit_is_refused(server, url):
-    answer = await server.call("createwebhook", 400, webhookName="hook", url=url)
+async def test_a_url_that_the_operator_does_not_permit_is_refused(server):
+    for url in ("http://hooks.example.com/", "https://127.0.0.1/x", "https://[::1]/", "https://a:b@c/"):
+        answer = await server.call("createwebhook", 400, webhookName="hook", url=url)
 
-    assert "URL" in answer["message"] or "address" in answer["message"]
+        assert "URL" in answer["message"] or "address" in answer["message"], url
     assert (await server.call("listwebhooks"))["webhooks"] == []
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"webhookName": "a b"},
-        {"webhookName": ""},
-        {"webhookName": "x" * 65},
-        {"eventKinds": ["NONE"]},
-        {"format": "CARRIER_PIGEON"},
-        {"format": "MATRIX"},
-        {"format": "MATRIX", "token": "t"},
-        {"token": "a\nb"},
-        {"token": "a b"},
-        {"jobNames": []},
-        {"jobNames": ["x"] * 51},
-        {"secret": "whsec_mine"},
-    ],
+INVALID = (
+    {"webhookName": "a b"},
+    {"webhookName": ""},
+    {"webhookName": "x" * 65},
+    {"eventKinds": ["NONE"]},
+    {"format": "CARRIER_PIGEON"},
+    {"format": "MATRIX"},
+    {"format": "MATRIX", "token": "t"},
+    {"token": "a\nb"},
+    {"token": "a b"},
+    {"jobNames": []},
+    {"jobNames": ["x"] * 51},
+    {"secret": "whsec_mine"},
 )
-async def test_a_webhook_that_is_not_valid_is_refused_and_nothing_changes(server, members):
-    await server.call("createwebhook", 400, **{"webhookName": "hook", "url": server.receiver.url} | members)
+
+
+async def test_a_webhook_that_is_not_valid_is_refused_and_nothing_changes(server):
+    for members in INVALID:
+        await server.call("createwebhook", 400, **{"webhookName": "hook", "url": server.receiver.url} | members)
 
     assert (await server.call("listwebhooks"))["webhooks"] == []
 
