@@ -8,16 +8,16 @@ from collections.abc import Container
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from batchq.api.console.job_words import array_parts, condition, job_title, running_children
+from batchq.api.console.safe_html import safe_html, shown_text
 from batchq.api.console.svg import status_bar
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job
 from batchq.domain.wording import duration_words, number
 from batchq.services.job_views import JobView
-from batchq.system.escapes import escape_lines
 
 #: A character for each status, so that no status is shown by colour alone.
 _SIGNS = {
@@ -29,11 +29,6 @@ _SIGNS = {
     Status.SUCCEEDED: "✓",
     Status.FAILED: "✕",
 }
-
-
-def safe_html(text: str) -> Markup:
-    """HTML whose variable parts are escaped."""
-    return Markup(text)  # noqa: S704 - every function of this file escapes what is not its own text
 
 
 def _mark(status: Status, *, shown_as: Status) -> Markup:
@@ -151,8 +146,3 @@ def _label(attributes: str, content: Markup) -> str:
 def _rerun_link(view: JobView) -> Markup:
     rerun = view.rerun or ""
     return safe_html(f'<a href="{shown_text(job_path(rerun))}">{shown_text(short_id(rerun))}</a>')
-
-
-def shown_text(text: str) -> Markup:
-    """The text as the templates print it: control characters are visible, and HTML's characters are escaped."""
-    return escape(escape_lines(text))

@@ -55,11 +55,24 @@ class Failures(Struct, frozen=True, kw_only=True):
     groups: tuple[FailureGroup, ...]
 
 
+class OverviewFacts(Struct, frozen=True, kw_only=True):
+    """What the overview reads of the store."""
+
+    failures: Failures
+    #: As of `OverviewStore.oldest_visible_runnable`.
+    oldest_runnable: Mapping[QueueName, datetime]
+
+
 class OverviewStore(Protocol):
     """Bounded reads for the overview. Every method may raise StoreFailed."""
 
-    async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
-        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time."""
+    async def overview_facts(
+        self, since: datetime, queries: Collection[WaitingQuery], *, visibility: Visibility | None
+    ) -> OverviewFacts:
+        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time.
+
+        Also what `oldest_visible_runnable` returns for the queries: a second transaction would cost more than its read.
+        """
 
     async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
         """Since when the first RUNNABLE job of each queue has been RUNNABLE, of the jobs that any query considers.

@@ -62,7 +62,7 @@ class ExplanationService:
 
     async def heads(self, queues: Sequence[QueueName], *, caller: Caller) -> Mapping[QueueName, Explanation]:
         """For each of these queues with a blocked head that the caller may see: why it waits."""
-        heads = self._engine.scheduler_state().heads
+        heads = self._engine.queue_heads()
         ids = [heads[queue].job_id for queue in queues if queue in heads][:MAX_EXPLAINED]
         jobs = await self._projected.jobs(ids, visibility=caller.visibility)
         why = await self.explain(tuple(jobs.values()), caller=caller)
@@ -80,7 +80,7 @@ class ExplanationService:
     ) -> Mapping[JobId, Explanation]:
         ids = {job_id for job in jobs for job_id in _ids_to_read(job)}
         if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
-            ids |= {head.job_id for head in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
+            ids |= {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}
         known = await self._store.jobs(sorted(ids)) if ids else {}
         waiting = [_waiting(job) for job in jobs if is_queued_for_placement(job)]
         places = await self._store.places(waiting) if waiting else {}

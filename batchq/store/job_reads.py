@@ -22,7 +22,7 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.times import EPOCH, microseconds
 from batchq.errors import Unreadable
-from batchq.ports.jobs import FailureGroup, Failures, Restoration, SurveyRecord, WaitingQuery
+from batchq.ports.jobs import FailureGroup, Failures, OverviewFacts, Restoration, SurveyRecord, WaitingQuery
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
 from batchq.store import rows
 from batchq.store.statements import load_statements
@@ -321,7 +321,16 @@ def _in_share(counter: _Counter, job: WaitingJob) -> QueuePosition | None:
 # ----------------------------------------------------------------------------------------------------------- overview
 
 
-def failures(connection: Connection, since: datetime, *, visibility: Visibility | None) -> Failures:
+def overview_facts(
+    connection: Connection, since: datetime, queries: Collection[WaitingQuery], *, visibility: Visibility | None
+) -> OverviewFacts:
+    return OverviewFacts(
+        failures=_failures(connection, since, visibility=visibility),
+        oldest_runnable=oldest_visible_runnable(connection, queries) if queries else {},
+    )
+
+
+def _failures(connection: Connection, since: datetime, *, visibility: Visibility | None) -> Failures:
     parameters: dict[str, str | int] = {"since": microseconds(since), "limit": MAX_FAILURES + 1}
     if visibility is None:
         found = connection.execute(SQL["failures"], parameters).fetchall()

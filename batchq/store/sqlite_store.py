@@ -156,7 +156,7 @@ class SqliteStore:
     search = _search(job_search.search_page)
     counts = _search(job_search.count_each)
     list_facts = _search(job_search.list_facts)
-    failures = _search(job_reads.failures)
+    overview_facts = _search(job_reads.overview_facts)
     oldest_visible_runnable = _search(job_reads.oldest_visible_runnable)
     child_runs = _browse(lists.child_runs)
     list_needing = _browse(lists.list_jobs_requiring)
