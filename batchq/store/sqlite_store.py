@@ -135,6 +135,7 @@ class SqliteStore:
     waiting_shares = _read(job_reads.waiting_shares)
     unschedulable = _read(job_reads.unschedulable)
     dependents = _read(job_reads.dependents)
+    job_facts = _read(job_reads.job_facts)
     ended_dependencies = _read(job_reads.ended_dependencies)
     unfinished_counts = _read(job_reads.unfinished_counts)
     oldest_runnable = _browse(job_reads.oldest_runnable)
