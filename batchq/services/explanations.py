@@ -78,6 +78,8 @@ class ExplanationService:
     async def _explain(
         self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
     ) -> Mapping[JobId, Explanation]:
+        if not jobs:
+            return {}
         ids, heads = {job_id for job in jobs for job_id in _ids_to_read(job)}, set[JobId]()
         if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
             heads = {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}

