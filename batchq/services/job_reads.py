@@ -27,6 +27,7 @@ from batchq.ports.catalog import NeedQuery
 from batchq.ports.groups import GroupQuery
 from batchq.ports.job_search import JobCount, JobPage, ListFacts, ListFactsQuery, PageQuery
 from batchq.ports.jobs import ChildRun, JobStore, joined_runs
+from batchq.ports.queue import PlacedJobs
 from batchq.services.reruns import newest_reruns, repeatable, repeated_ids
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
@@ -84,6 +85,12 @@ class PendingOrdersView:
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
         return {job.id: job for job in self._project(pending, tuple(found.values()))}
+
+    async def placed_jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None) -> PlacedJobs:
+        """As `QueueReader.placed_jobs`."""
+        pending = self._pending_orders()
+        found = await self._store.placed_jobs(ids, visibility=visibility)
+        return replace(found, jobs={job.id: job for job in self._project(pending, tuple(found.jobs.values()))})
 
     async def job(self, job_id: JobId, *, visibility: Visibility | None) -> Job | None:
         """One job, also a child that its array has not spawned yet; None if there is no such job, or it is hidden."""

@@ -21,10 +21,12 @@ from batchq.domain.access.accounts import Visibility
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.jobs import Age, ChildRun, joined_runs
 from batchq.ports.logs import LogStream
+from batchq.ports.queue import PlacedJobs, waiting_job
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.rows import WILDCARD, parse_integer
@@ -45,6 +47,12 @@ def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, 
     return job_reads.jobs_with_sequences(
         connection, [sequence for (sequence,) in connection.execute(*select_requiring(query))]
     )
+
+
+def placed_jobs(connection: Connection, ids: Sequence[JobId], *, visibility: Visibility | None) -> PlacedJobs:
+    jobs = job_reads.find_jobs(connection, ids, visibility=visibility)
+    waiting = [waiting_job(job) for job in jobs.values() if is_queued_for_placement(job)]
+    return PlacedJobs(jobs=jobs, places=job_reads.places(connection, waiting))
 
 
 def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:

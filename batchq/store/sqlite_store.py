@@ -143,6 +143,7 @@ class SqliteStore:
     arrays_with_work = _read(job_reads.arrays_with_work)
     children = _read(job_reads.children)
     places = _search(job_reads.places)
+    placed_jobs = _search(lists.placed_jobs)
     queued = _read(job_reads.queued)
     shares = _read(job_reads.shares)
     used_up = _read(job_reads.used_up)
