@@ -34,7 +34,7 @@ PARTS = (
     page_parts.iso,
     page_parts.job_link,
     page_parts.job_mark,
-    page_parts.job_row,
+    page_parts.job_list_row,
     page_parts.moment,
     page_parts.queue_link,
     page_parts.rerun_sentence,
