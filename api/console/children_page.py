@@ -85,7 +85,7 @@ async def children_page(parts: Parts, visit: Call[ChildrenQuery]) -> PageAnswer:
         raise NotFound(f"Array {job_id} not found.")
     if query.index is not None and query.index < size(array):
         return Redirect(location=job_path(child_id(array.id, query.index)))
-    runs = await parts.jobs.child_runs(array.id, caller=caller)
+    runs = await parts.jobs.child_runs(array)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     ended = await _ended(parts, array, runs, jobs, caller)
     statuses = LIST_ORDER[LIST_ORDER.index(query.at or LIST_ORDER[0]) :] if query.state is None else (query.state,)
@@ -125,7 +125,7 @@ async def children_csv(parts: Parts, visit: Call[None]) -> PageAnswer:
 
 async def children_part(parts: Parts, array: Job, *, caller: Caller) -> ChildrenPart:
     """What the page of the array shows of its children. Raises StoreFailed."""
-    runs = await parts.jobs.child_runs(array.id, caller=caller)
+    runs = await parts.jobs.child_runs(array)
     counts, jobs = _counts(runs), await _in_cells(parts, array, caller)
     ended = await _ended(parts, array, runs, jobs, caller)
     shown = await _at(parts, array, _places(runs, LIST_ORDER[:3], limit=LISTED), caller)

@@ -11,8 +11,8 @@ from enum import StrEnum
 from markupsafe import Markup
 from msgspec import Struct
 
+from batchq.api.console.safe_html import joined_html, safe_html, shown_word
 from batchq.domain.wording import seconds_words
-from batchq.system.escapes import escape
 
 SHORTEST = 0.4  # percent of the width: each span is visible
 LABELLED, NAMED = 11, 22  # percent of the width from which a span shows its length, and its name
@@ -85,12 +85,12 @@ class Gantt(Struct, frozen=True, kw_only=True):
 
 def gantt(picture: Gantt) -> Markup:
     """The picture with its legend, its rows and its axis."""
-    rows = Markup("").join(_row(row, picture) for row in picture.rows)
-    parts = Markup(
-        '<figure class="gantt" role="group" aria-label="{}">{}<ol>{}</ol><div class="ends">{}</div></figure>'
+    rows = joined_html(_row(row, picture) for row in picture.rows)
+    ticks = "".join(f"<span>{text}</span>" for text in _ticks(picture))
+    return safe_html(
+        f'<figure class="gantt" role="group" aria-label="{shown_word(picture.label)}">{_legend(picture.rows)}'
+        f'<ol>{rows}</ol><div class="ends">{ticks}</div></figure>'
     )
-    ticks = Markup("").join(Markup("<span>{}</span>").format(text) for text in _ticks(picture))
-    return parts.format(escape(picture.label), _legend(picture.rows), rows, ticks)
 
 
 def span_words(span: TimeSpan) -> str:
@@ -103,49 +103,48 @@ def _legend(rows: Iterable[GanttRow]) -> Markup:
     sums: dict[SpanKind, timedelta] = {}
     for span in (span for row in rows for span in row.spans):
         sums[span.kind] = sums.get(span.kind, timedelta()) + span.length
-    entry = Markup('<li><span class="shape-{}"></span> {} {}</li>')
-    entries = [
-        entry.format(COLOURS[kind], kind.value, seconds_words(sums[kind].total_seconds()))
+    entries = "".join(
+        f'<li><span class="shape-{COLOURS[kind]}"></span> {kind.value} {seconds_words(sums[kind].total_seconds())}</li>'
         for kind in SpanKind
         if kind in sums
-    ]
-    return Markup('<ul class="legend">{}</ul>').format(Markup("").join(entries))
-
-
-_LINK, _TEXT = Markup('<a href="{}">{}</a>'), Markup("<span>{1}</span>")
-_LINE = Markup('<li{}><div class="name">{}{}</div>{}<div class="result">{}</div></li>')
-_BAR = Markup('<g class="shape-{}"><title>{}</title><rect x="{:.2f}%" width="{:.2f}%" height="100%"/></g>')
-_WORDS = Markup('<svg class="label label-{}" x="{:.2f}%" width="{:.2f}%">{}</svg>')
-#: CSS shows the long text on wide screens, and the short one on others.
-_LONG, _SHORT = (
-    Markup('<text class="long" x="6" y="50%">{}</text>'),
-    Markup('<text class="short" x="6" y="50%">{}</text>'),
-)
+    )
+    return safe_html(f'<ul class="legend">{entries}</ul>')
 
 
 def _row(row: GanttRow, picture: Gantt) -> Markup:
-    name = (_LINK if row.path else _TEXT).format(row.path, escape(row.name))
-    detail = Markup(" <small>{}</small>").format(escape(row.detail)) if row.detail else ""
-    label = f"{row.name}: {', '.join(map(span_words, row.spans)) or 'no time'}"
-    drawn = Markup("").join(part for span in row.spans for part in _span(span, picture))
-    svg = Markup('<svg role="img" aria-label="{}">{}</svg>').format(escape(label), drawn)
-    line = Markup(' id="{}" class="row"').format(row.line) if row.line else ""
-    return _LINE.format(line, name, detail, svg, escape(row.result))
+    name, words = shown_word(row.name), ", ".join(map(span_words, row.spans)) or "no time"
+    named = f'<a href="{shown_word(row.path)}">{name}</a>' if row.path else f"<span>{name}</span>"
+    detail = f" <small>{shown_word(row.detail)}</small>" if row.detail else ""
+    drawn = joined_html(_span(span, picture) for span in row.spans)
+    line = f' id="{shown_word(row.line)}" class="row"' if row.line else ""
+    return safe_html(
+        f'<li{line}><div class="name">{named}{detail}</div><svg role="img" aria-label="{name}: {words}">{drawn}</svg>'
+        f'<div class="result">{shown_word(row.result)}</div></li>'
+    )
 
 
-def _span(span: TimeSpan, picture: Gantt) -> Iterator[Markup]:
-    """The bar of a span with its hover text, and its length if the bar is long enough for it."""
+def _span(span: TimeSpan, picture: Gantt) -> Markup:
+    """The bar of a span with its hover text, and its length if the bar is long enough for it.
+
+    CSS shows the long text on wide screens, and the short one on others.
+    """
     left, right = max(_percent(span.start, picture), 0.0), min(_percent(span.end, picture), 100.0)
     if right < left:
-        return
+        return Markup("")
     left = min(left, 100 - SHORTEST)
     width = max(right - left, SHORTEST)
-    text = f"{span_words(span)}, from {_time(span.start)} to {_time(span.end)}"
-    yield _BAR.format(COLOURS[span.kind], text, left, width)
-    if width >= LABELLED:
-        length = seconds_words(span.length.total_seconds())
-        words = _LONG.format(span_words(span)) + _SHORT.format(length) if width >= NAMED else _LONG.format(length)
-        yield _WORDS.format(COLOURS[span.kind], left, width, words)
+    colour, place = COLOURS[span.kind], f'x="{left:.2f}%" width="{width:.2f}%"'
+    words, length = span_words(span), seconds_words(span.length.total_seconds())
+    hover = f"{words}, from {_time(span.start)} to {_time(span.end)}"
+    bar = f'<g class="shape-{colour}"><title>{hover}</title><rect {place} height="100%"/></g>'
+    if width < LABELLED:
+        return safe_html(bar)
+    label = _label(words, "long") + _label(length, "short") if width >= NAMED else _label(length, "long")
+    return safe_html(f'{bar}<svg class="label label-{colour}" {place}>{label}</svg>')
+
+
+def _label(text: str, kind: str) -> str:
+    return f'<text class="{kind}" x="6" y="50%">{text}</text>'
 
 
 def _percent(at: datetime, picture: Gantt) -> float:

@@ -1,6 +1,6 @@
 """The pages of one job: why it is where it is, its times, output, neighbours and request."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from msgspec import Struct
@@ -62,9 +62,10 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
     if job is None:
         raise await parts.jobs.missing(job_id, caller=caller)
     whole = node_of(job_id)[0]
-    view = await parts.views.explained(job, caller=caller)
+    view = await parts.views.explained(job, dependents=MAX_READ, caller=caller)
     stays = _stays(view.history, parts.clock.now())
-    around = await jobs_around(parts, job, caller=caller)
+    around = await jobs_around(parts, view, caller=caller)
+    log = await _log(parts, job, caller)
     view = await parts.views.with_results(view, newest=MAX_CHECKPOINTS, caller=caller)
     is_whole = FRAGMENT not in visit.http.headers
     values = {
@@ -78,7 +79,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "stays": {at: duration_words(stay) for at, (_, stay) in stays.items()},
         "is_whole": is_whole,
         **await _pictures(parts, job, view.history, caller),
-        "output": await _output(parts, job, LOG_LINES if is_whole else 1, caller),
+        "output": None if log is None else await _output(parts, job, log, LOG_LINES if is_whole else 1),
         "crumbs": job_crumbs(job.id, job.spec.name),
         "around": around,
         "graph": graph(around.nodes, around.edges, "Dependencies") if len(around.nodes) > 1 else None,
@@ -89,7 +90,7 @@ async def job_page(parts: Parts, visit: Call[None]) -> Page:
         "entry_words": entry_words,
         "container_reason": shown_container_reason,
         "empty_sentence": empty_sentence,
-        **await _beside_why(parts, view, caller),
+        **await _beside_why(parts, view, log, caller),
     }
     return Page(template="job.html", title=job_title(job), values=values, tab=f"{job.status} {job_title(job)}")
 
@@ -130,11 +131,17 @@ def _has_log(job: Job) -> bool:
     return not is_parent(job) and (job.spec.nodes.form is not DefinitionForm.NODES or node_of(job.id)[1] is not None)
 
 
-async def _output(parts: Parts, job: Job, most: int, caller: Caller) -> JobOutput | None:
-    """The last `most` lines; None for a job whose parts have logs. An update shows no lines: the script reads them."""
+async def _log(parts: Parts, job: Job, caller: Caller) -> JobLog | None:
+    """The log of the newest attempt; None for a job whose parts have logs."""
     if not _has_log(job):
         return None
-    log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+    if node_of(job.id)[1] is None and job.latest_attempt is not None:
+        return await parts.log_windows.of_job(job.id, job, attempt=None, container=None)
+    return await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
+
+
+async def _output(parts: Parts, job: Job, log: JobLog, most: int) -> JobOutput:
+    """The last `most` lines. An update shows no lines: the script reads them."""
     follows = job.status not in FINISHED and log.captured
     if log.tag is None or not log.has_run:
         return JobOutput(log=log, lines=(), next=BEGINNING if follows else None)
@@ -142,23 +149,20 @@ async def _output(parts: Parts, job: Job, most: int, caller: Caller) -> JobOutpu
     return JobOutput(log=log, lines=page.lines, next=f"{log.tag.attempt}.{page.end}" if follows else None)
 
 
-async def _beside_why(parts: Parts, view: JobView, caller: Caller) -> dict[str, object]:
+async def _beside_why(parts: Parts, view: JobView, log: JobLog | None, caller: Caller) -> dict[str, object]:
     """What the page shows with the reason of the status: orders, the last lines of output, an offer of more memory."""
     job = view.job
     return {
         "order_words": ORDER_WORDS,
-        "last_lines": await _last_lines(parts, job, caller),
+        "last_lines": await _last_lines(parts, job, log),
         "more_memory": None if view.rerun else memory_offer(parts, [job], {"job": job.id}, caller=caller),
         "coloured": ColourBudget().coloured,
     }
 
 
-async def _last_lines(parts: Parts, job: Job, caller: Caller) -> tuple[StoredLine, ...]:
+async def _last_lines(parts: Parts, job: Job, log: JobLog | None) -> tuple[StoredLine, ...]:
     """The end of the output of a failed job, without empty lines; empty without an output."""
-    if job.status is not Status.FAILED or not _has_log(job):
-        return ()
-    log = await parts.log_windows.find(job.id, attempt=None, container=None, caller=caller)
-    if log.tag is None or not log.has_run:
+    if job.status is not Status.FAILED or log is None or log.tag is None or not log.has_run:
         return ()
     page = await parts.log_windows.last(log.tag, limit=4 * LAST_LINES)
     return tuple(line for line in page.lines if line.message.strip())[-LAST_LINES:]
@@ -205,21 +209,28 @@ class _Finder:
     async def after(self, jobs: Iterable[Job], *, level: int) -> tuple[Job, ...]:
         """Add the jobs that wait for `jobs`, as far as they are visible, and return them."""
         ids = [job.id for job in jobs]
-        if not ids:
-            return ()
-        waiting = await self._parts.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller)
+        waiting = await self._parts.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller) if ids else ()
+        return self.waiting(waiting, ids, level=level)
+
+    def waiting(self, waiting: tuple[Job, ...], ids: Collection[JobId], *, level: int) -> tuple[Job, ...]:
+        """Add jobs that wait for those with these ids, and return them."""
         self.is_cut = self.is_cut or len(waiting) == MAX_READ
         self.add([job.id for job in waiting], {job.id: job for job in waiting}, level=level)
         self.edges |= {(other, job.id): None for job in waiting for other, _ in standing(job, {}) if other in ids}
         return waiting
 
 
-async def jobs_around(parts: Parts, job: Job, *, caller: Caller) -> JobGraph:
-    """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed."""
+async def jobs_around(parts: Parts, view: JobView, *, caller: Caller) -> JobGraph:
+    """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed.
+
+    `view`: has MAX_READ dependents at most.
+    """
+    job = view.job
     finder = _Finder(parts, job, caller)
     before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
-    after = before
-    for step in range(1, STEPS + 1):
+    before = await finder.before(before, level=-1)
+    after = finder.waiting(view.dependents, [job.id], level=1)
+    for step in range(2, STEPS + 1):
         before = await finder.before(before, level=-step)
         after = await finder.after(after, level=step)
     nodes = tuple(finder.found.values())

@@ -22,8 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchq.api.console.job_words import JOB, NODE, job_crumbs, job_id_of, job_title
 from batchq.api.console.log_colours import ColourBudget, cut, marked, plain
-from batchq.api.console.page_parts import safe_html, shown_text
 from batchq.api.console.pages import FRAGMENT, HEADERS, Page, PageTable
+from batchq.api.console.safe_html import safe_html, shown_text
 from batchq.api.http.http import REQUEST_ID, send_stream, while_connected
 from batchq.api.operations.operations import Call
 from batchq.api.operations.parts import Parts

@@ -1,4 +1,4 @@
-"""Parts of rows of lists, as filters of the templates: links, statuses, times and buttons.
+"""Rows of lists and their parts, as filters of the templates: links, statuses, times and buttons.
 
 They are functions because a macro of Jinja costs several times as much: 50 rows of jobs were rendered in 3.0 ms with
 macros, and in 1.6 ms without them.
@@ -8,16 +8,16 @@ from collections.abc import Container
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from batchq.api.console.job_words import array_parts, condition, job_title, running_children
+from batchq.api.console.safe_html import safe_html, shown_text
 from batchq.api.console.svg import status_bar
 from batchq.domain.enums import Status
 from batchq.domain.ids import job_path, short_id
 from batchq.domain.job import Job
 from batchq.domain.wording import duration_words, number
 from batchq.services.job_views import JobView
-from batchq.system.escapes import escape_lines
 
 #: A character for each status, so that no status is shown by colour alone.
 _SIGNS = {
@@ -29,11 +29,6 @@ _SIGNS = {
     Status.SUCCEEDED: "✓",
     Status.FAILED: "✕",
 }
-
-
-def safe_html(text: str) -> Markup:
-    """HTML whose variable parts are escaped."""
-    return Markup(text)  # noqa: S704 - every function of this file escapes what is not its own text
 
 
 def _mark(status: Status, *, shown_as: Status) -> Markup:
@@ -117,6 +112,28 @@ def rerun_sentence(view: JobView) -> Markup:
     return Markup("") if view.rerun is None else Markup(" Submitted again as {}.").format(_rerun_link(view))
 
 
+def job_list_row(
+    view: JobView, queues: Container[str], now: datetime, *, by_ended: object, all_chosen: object
+) -> Markup:
+    """A row of the list of jobs. As a part of the template, 50 rows cost 0.6 ms more.
+
+    `queues`: the visible ones. `by_ended`, `all_chosen`: whether the list is by end, and whether all jobs are chosen.
+    """
+    job = view.job
+    at, label = (job.stopped_at or job.created_at, "Ended") if by_ended else (job.created_at, "Created")
+    return safe_html(
+        f"""<tr id="job-{shown_text(job.id)}">
+  <td>{choose_box(job, all_chosen)}</td>
+  <th scope="row">{job_link(job)} {copy_button(job.id)}{array_chip(job)}</th>
+  <td data-label="Status">{job_mark(job)} {why_label(view)}</td>
+  <td data-label="Queue">{queue_link(job.spec.queue, queues)}</td>
+  <td data-label="Owner">{shown_text(job.spec.owner.user)}</td>
+  <td data-label="Took" class="number">{took(job, now)}</td>
+  <td data-label="{label}" class="number">{time_ago(at, now)}</td>
+</tr>"""
+    )
+
+
 def moment(at: datetime) -> Markup:
     """A time."""
     return safe_html(f'<time datetime="{iso(at)}">{utc(at)}</time>')
@@ -151,8 +168,3 @@ def _label(attributes: str, content: Markup) -> str:
 def _rerun_link(view: JobView) -> Markup:
     rerun = view.rerun or ""
     return safe_html(f'<a href="{shown_text(job_path(rerun))}">{shown_text(short_id(rerun))}</a>')
-
-
-def shown_text(text: str) -> Markup:
-    """The text as the templates print it: control characters are visible, and HTML's characters are escaped."""
-    return escape(escape_lines(text))

@@ -7,6 +7,7 @@ iteration of the event loop. One page of a user is rendered at a time; the other
 import asyncio
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from time import perf_counter
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from batchq.api.console.templates import encoded
 from batchq.system.throttling import ConcurrencyLimit
 
 SLICE = 0.003  # seconds
+PARTS = 16  # of a page between two reads of the clock, which cost 1 % of a list of jobs if each part has one
 MAX_WAITING = 256  # pages of one user that wait
 
 
@@ -61,10 +63,10 @@ class Renderer:
 
 
 def _slice(parts: Iterator[str], *, until: float) -> tuple[str, bool]:
-    """The parts that are rendered before `until`, at least one, and whether they are the last ones."""
+    """The parts that are rendered before `until`, at least PARTS of them, and whether they are the last ones."""
     text = []
-    for part in parts:
-        text.append(part)
+    while more := list(islice(parts, PARTS)):
+        text += more
         if perf_counter() > until:
             return "".join(text), False
     return "".join(text), True

@@ -29,13 +29,12 @@ COMMAND = re.compile("`(batchq [^`]+)`")
 #: The filters of this name.
 PARTS = (
     page_parts.time_ago,
-    page_parts.array_chip,
-    page_parts.choose_box,
     page_parts.copy_button,
     page_parts.current,
     page_parts.iso,
     page_parts.job_link,
     page_parts.job_mark,
+    page_parts.job_list_row,
     page_parts.moment,
     page_parts.queue_link,
     page_parts.rerun_sentence,

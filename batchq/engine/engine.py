@@ -13,7 +13,7 @@ from batchq.domain import status_reasons
 from batchq.domain.access.accounts import Caller
 from batchq.domain.budgets import Budget, BudgetKey
 from batchq.domain.bulk_stop import JobOutcome
-from batchq.domain.explanation.facts import SchedulerState
+from batchq.domain.explanation.facts import BlockedHead, SchedulerState
 from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, Tag
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
@@ -362,6 +362,10 @@ class Engine:
         """The total capacity of all compute environments, as last saved; None before the first survey."""
         machines = self.loop.state.machines
         return None if machines is None else self.loop.scheduler.cluster(machines)
+
+    def queue_heads(self) -> Mapping[QueueName, BlockedHead]:
+        """The blocked head of each queue, as last saved."""
+        return self.loop.scheduler.heads()
 
     def blocked_heads(self) -> tuple[tuple[QueueName, str, datetime], ...]:
         """For each blocked head of a queue, or of an account in a queue: the queue, the reason's code, since when."""

@@ -1,6 +1,6 @@
 """The ports of the store for jobs, bulk stops, the overview and retention, with their queries and values."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
@@ -55,11 +55,45 @@ class Failures(Struct, frozen=True, kw_only=True):
     groups: tuple[FailureGroup, ...]
 
 
+class JobFactsQuery(Struct, frozen=True, kw_only=True):
+    """What is read of one job beside its record."""
+
+    job_id: JobId
+    #: Jobs that other jobs may repeat.
+    repeated: Sequence[JobId]
+    #: The most jobs that wait for it which are read.
+    dependents: int
+
+
+class JobFacts(Struct, frozen=True, kw_only=True):
+    """The facts that a JobFactsQuery asks for."""
+
+    #: Oldest first.
+    history: tuple[HistoryEntry, ...]
+    #: As of `JobStore.reruns`.
+    reruns: Mapping[JobId, JobId]
+    #: As of `JobStore.dependents`.
+    dependents: tuple[Job, ...]
+
+
+class OverviewFacts(Struct, frozen=True, kw_only=True):
+    """What the overview reads of the store."""
+
+    failures: Failures
+    #: As of `OverviewStore.oldest_visible_runnable`.
+    oldest_runnable: Mapping[QueueName, datetime]
+
+
 class OverviewStore(Protocol):
     """Bounded reads for the overview. Every method may raise StoreFailed."""
 
-    async def failures(self, since: datetime, *, visibility: Visibility | None) -> Failures:
-        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time."""
+    async def overview_facts(
+        self, since: datetime, queries: Collection[WaitingQuery], *, visibility: Visibility | None
+    ) -> OverviewFacts:
+        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time.
+
+        Also what `oldest_visible_runnable` returns for the queries: a second transaction would cost more than its read.
+        """
 
     async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
         """Since when the first RUNNABLE job of each queue has been RUNNABLE, of the jobs that any query considers.
@@ -189,6 +223,17 @@ class ChildRun(NamedTuple):
     end: int
 
 
+def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
+    """The runs with neighbours of one status joined."""
+    joined: list[ChildRun] = []
+    for run in runs:
+        if joined and joined[-1].status is run.status and joined[-1].end == run.first:
+            joined[-1] = joined[-1]._replace(end=run.end)
+        else:
+            joined.append(run)
+    return tuple(joined)
+
+
 class StatusChanged(NamedTuple):
     """A saved change of a job's status."""
 
@@ -235,6 +280,9 @@ class JobStore(
 
         `limit` None: all of them.
         """
+
+    async def job_facts(self, query: JobFactsQuery) -> JobFacts:
+        """The facts, read in one transaction: a transaction costs more than each of them."""
 
     async def ended_dependencies(self) -> tuple[JobId, ...]:
         """Finished jobs, and arrays in any status, that waiting jobs depend on."""

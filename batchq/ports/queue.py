@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from batchq.domain.access.accounts import AccountName
+from batchq.domain.access.accounts import AccountName, Visibility
 from batchq.domain.explanation.facts import QueuePosition
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
@@ -29,6 +29,24 @@ class WaitingJob(Struct, frozen=True, kw_only=True):
     share: str | None = None
     #: AWS's schedulingPriority, which decides within a share.
     priority: int = 0
+
+
+class PlacedJobs(Struct, frozen=True, kw_only=True):
+    """Jobs, and the places of those that wait to be placed."""
+
+    jobs: Mapping[JobId, Job]
+    #: As of `QueueReader.places`.
+    places: Mapping[JobId, QueuePosition]
+
+
+def waiting_job(job: Job) -> WaitingJob:
+    return WaitingJob(
+        job_id=job.id,
+        queue=job.spec.queue,
+        sequence=job.sequence,
+        share=job.spec.share_identifier,
+        priority=job.spec.scheduling_priority or 0,
+    )
 
 
 class QueueReader(Protocol):
@@ -62,6 +80,9 @@ class QueueStore(QueueReader, Protocol):
 
     async def unschedulable(self, limit: int, after: int = -1) -> tuple[Job, ...]:
         """The first `limit` unschedulable RUNNABLE jobs above `after`, by `sequence`."""
+
+    async def placed_jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None) -> PlacedJobs:
+        """The visible jobs with these ids and their places, read in one transaction."""
 
     async def places(self, jobs: Sequence[WaitingJob]) -> Mapping[JobId, QueuePosition]:
         """The place of each job in its queue or, in a fair-share queue, in its share.

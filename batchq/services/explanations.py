@@ -10,7 +10,7 @@ from batchq.domain.access.accounts import Caller
 from batchq.domain.enums import Status
 from batchq.domain.explanation.explain import explain
 from batchq.domain.explanation.explanation import Explanation
-from batchq.domain.explanation.facts import Reader, RelatedJobs
+from batchq.domain.explanation.facts import QueuePosition, Reader, RelatedJobs
 from batchq.domain.explanation.queued import explain_not_created
 from batchq.domain.ids import JobId, QueueName, node_id, node_of
 from batchq.domain.job import Job
@@ -23,7 +23,7 @@ from batchq.engine.engine import Engine
 from batchq.errors import NotFound
 from batchq.ports.job_search import PageQuery
 from batchq.ports.jobs import JobStore
-from batchq.ports.queue import WaitingJob
+from batchq.ports.queue import waiting_job
 from batchq.services.job_reads import PendingOrdersView
 
 MAX_EXPLAINED = 100  # jobs of one request
@@ -62,10 +62,13 @@ class ExplanationService:
 
     async def heads(self, queues: Sequence[QueueName], *, caller: Caller) -> Mapping[QueueName, Explanation]:
         """For each of these queues with a blocked head that the caller may see: why it waits."""
-        heads = self._engine.scheduler_state().heads
+        heads = self._engine.queue_heads()
         ids = [heads[queue].job_id for queue in queues if queue in heads][:MAX_EXPLAINED]
-        jobs = await self._projected.jobs(ids, visibility=caller.visibility)
-        why = await self.explain(tuple(jobs.values()), caller=caller)
+        if not ids:
+            return {}
+        found = await self._projected.placed_jobs(ids, visibility=caller.visibility)
+        jobs = found.jobs
+        why = await self._explain(tuple(jobs.values()), caller=caller, failed_child=None, places=found.places)
         return {jobs[job_id].spec.queue: explanation for job_id, explanation in why.items()}
 
     async def _array_of_unspawned(self, job: Job) -> Job | None:
@@ -76,14 +79,25 @@ class ExplanationService:
         return None if array is None or arrays.unspawned_child(array, job.id) is None else array
 
     async def _explain(
-        self, jobs: Sequence[Job], *, caller: Caller, failed_child: Job | None
+        self,
+        jobs: Sequence[Job],
+        *,
+        caller: Caller,
+        failed_child: Job | None,
+        places: Mapping[JobId, QueuePosition] | None = None,
     ) -> Mapping[JobId, Explanation]:
-        ids = {job_id for job in jobs for job_id in _ids_to_read(job)}
+        """`places`: of the jobs that wait to be placed; None: they are read."""
+        if not jobs:
+            return {}
+        ids, heads = {job_id for job in jobs for job_id in _ids_to_read(job)}, set[JobId]()
         if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
-            ids |= {head.job_id for head in list(self._engine.scheduler_state().heads.values())[:MAX_HEADS]}
-        known = await self._store.jobs(sorted(ids)) if ids else {}
-        waiting = [_waiting(job) for job in jobs if is_queued_for_placement(job)]
-        places = await self._store.places(waiting) if waiting else {}
+            heads = {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}
+        known = {job.id: job for job in jobs if job.id in heads}
+        if missing := ids | (heads - known.keys()):
+            known |= await self._store.jobs(sorted(missing))
+        if places is None:
+            waiting = [waiting_job(job) for job in jobs if is_queued_for_placement(job)]
+            places = await self._store.places(waiting) if waiting else {}
         state, reader = self._engine.scheduler_state(), Reader(caller=caller)
         return {
             job.id: explain(
@@ -113,13 +127,3 @@ def _ids_to_read(job: Job) -> tuple[JobId, ...]:
     if job.status is Status.FAILED and (job.status_reason or "").startswith(DEPENDENCY_FAILED):
         return (JobId((job.status_reason or "").rpartition(": ")[2]),)
     return ()
-
-
-def _waiting(job: Job) -> WaitingJob:
-    return WaitingJob(
-        job_id=job.id,
-        queue=job.spec.queue,
-        sequence=job.sequence,
-        share=job.spec.share_identifier,
-        priority=job.spec.scheduling_priority or 0,
-    )

@@ -26,7 +26,8 @@ from batchq.errors import Invalid, NotFound
 from batchq.ports.catalog import NeedQuery
 from batchq.ports.groups import GroupQuery
 from batchq.ports.job_search import JobCount, JobPage, ListFacts, ListFactsQuery, PageQuery
-from batchq.ports.jobs import ChildRun, JobStore
+from batchq.ports.jobs import ChildRun, JobStore, joined_runs
+from batchq.ports.queue import PlacedJobs
 from batchq.services.reruns import newest_reruns, repeatable, repeated_ids
 
 MAX_EXAMINED = 100  # jobs of other users with the same name
@@ -45,17 +46,6 @@ def job_not_found(job_id: JobId, array: Job | None) -> NotFound:
     if array is None or not is_child or array.status not in FINISHED:
         return NotFound(f"Job {job_id} not found.")
     return NotFound(f"Job {job_id} does not exist: its array ended ({array.status}) before it created this child.")
-
-
-def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
-    """The runs with neighbours of one status joined."""
-    joined: list[ChildRun] = []
-    for run in runs:
-        if joined and joined[-1].status is run.status and joined[-1].end == run.first:
-            joined[-1] = joined[-1]._replace(end=run.end)
-        else:
-            joined.append(run)
-    return tuple(joined)
 
 
 def _unspawned(array: Job, *, first: int) -> tuple[ChildRun, ...]:
@@ -95,6 +85,12 @@ class PendingOrdersView:
         pending = self._pending_orders()
         found = await self._store.jobs(ids, visibility=visibility)
         return {job.id: job for job in self._project(pending, tuple(found.values()))}
+
+    async def placed_jobs(self, ids: Sequence[JobId], *, visibility: Visibility | None) -> PlacedJobs:
+        """As `QueueReader.placed_jobs`."""
+        pending = self._pending_orders()
+        found = await self._store.placed_jobs(ids, visibility=visibility)
+        return replace(found, jobs={job.id: job for job in self._project(pending, tuple(found.jobs.values()))})
 
     async def job(self, job_id: JobId, *, visibility: Visibility | None) -> Job | None:
         """One job, also a child that its array has not spawned yet; None if there is no such job, or it is hidden."""

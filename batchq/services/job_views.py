@@ -38,7 +38,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     why: Explanation | None = None
     #: The newest job that repeats this finished job or, without one, its array; None without either.
     rerun: JobId | None = None
-    #: Jobs that wait for this one, as far as they are visible; at most MAX_DEPENDENTS.
+    #: Jobs that wait for this one, as far as they are visible; at most as many as the reader asked for.
     dependents: tuple[Job, ...] = ()
     #: Oldest first.
     history: tuple[HistoryEntry, ...] = ()
@@ -100,18 +100,19 @@ class JobViewService:
         dependents = await self._jobs.dependents(job_id, limit=MAX_DEPENDENTS, caller=caller)
         return JobView(job=job, dependents=dependents, rerun=await self._rerun(job))
 
-    async def explained(self, job: Job, *, caller: Caller) -> JobView:
-        """A visible job with its explanation, its rerun and its history; that of a node is that of its whole job.
+    async def explained(self, job: Job, *, dependents: int, caller: Caller) -> JobView:
+        """A visible job with its explanation, its rerun, its history and its dependents.
 
-        Raises NotFound.
+        The history of a node is that of its whole job. `dependents`: see `JobService.facts`. Raises NotFound.
         """
-        whole, node = node_of(job.id)
-        if node is None:
+        if node_of(job.id)[1] is None:
             why = await self._explanations.why_of(job, caller=caller)
         else:
             why = await self._explanations.why(job.id, caller=caller)
-        history = await self._jobs.history_of(whole)
-        return JobView(job=job, why=why, history=history, rerun=await self._rerun(job))
+        facts = await self._jobs.facts(job, dependents=dependents, caller=caller)
+        return JobView(
+            job=job, why=why, history=facts.history, rerun=facts.reruns.get(job.id), dependents=facts.dependents
+        )
 
     async def with_results(self, view: JobView, *, newest: int, caller: Caller) -> JobView:
         """The view with cost, metrics and the `newest` checkpoints. Raises NotFound, Throttled and StoreFailed."""

@@ -24,9 +24,10 @@ from batchq.errors import BatchqError, Invalid, NotFound, Unavailable
 from batchq.ports.catalog import NeedQuery, Snapshot
 from batchq.ports.history import HistoryEntry
 from batchq.ports.job_search import PageQuery
-from batchq.ports.jobs import ChildRun, JobStore
+from batchq.ports.jobs import ChildRun, JobFacts, JobFactsQuery, JobStore
 from batchq.services.catalog import CatalogService
 from batchq.services.job_reads import PendingOrdersView
+from batchq.services.reruns import newest_reruns, repeatable, repeated_ids
 
 MAX_CHILDREN_NAMED = 10
 
@@ -79,10 +80,9 @@ class JobService:
                 return found
             query = replace(query, before=page.next)
 
-    async def child_runs(self, parent: JobId, *, caller: Caller) -> tuple[ChildRun, ...]:
-        """The statuses of an array's children, by index; empty if the job is not an array."""
-        array = (await self._visible_jobs([parent], caller)).get(parent)
-        return () if array is None or not arrays.is_parent(array) else await self._projected.child_runs(array)
+    async def child_runs(self, array: Job) -> tuple[ChildRun, ...]:
+        """The statuses of the children of a visible array, by index."""
+        return await self._projected.child_runs(array)
 
     async def list_needing(self, query: NeedQuery, *, caller: Caller) -> tuple[Job, ...]:
         """One page of the jobs that require a consumable resource. Raises NotFound for an unknown resource."""
@@ -203,14 +203,23 @@ class JobService:
         waiting = await self._store.dependents(ids, limit=limit)
         return tuple(job for job in waiting if caller.reaches(job.spec.owner))
 
+    async def facts(self, job: Job, *, dependents: int, caller: Caller) -> JobFacts:
+        """The facts of a visible job; for a node the history of its whole job, and no dependents.
+
+        `dependents`: the most that are read; those that are not visible are left out then.
+        """
+        (whole, node), repeated = node_of(job.id), repeatable([job])
+        query = JobFactsQuery(
+            job_id=whole, repeated=repeated_ids(repeated), dependents=dependents if node is None else 0
+        )
+        facts = await self._store.job_facts(query)
+        visible = tuple(other for other in facts.dependents if caller.reaches(other.spec.owner))
+        return replace(facts, reruns=newest_reruns(repeated, facts.reruns), dependents=visible)
+
     async def history(self, job_id: JobId, *, caller: Caller) -> tuple[HistoryEntry, ...]:
         """The history of a job, oldest first; empty for a child that its array has not created yet. Raises NotFound."""
         if await self._projected.job(job_id, visibility=caller.visibility) is None:
             raise await self.missing(job_id, caller=caller)
-        return await self.history_of(job_id)
-
-    async def history_of(self, job_id: JobId) -> tuple[HistoryEntry, ...]:
-        """The history of a job that is visible to the reader, oldest first."""
         return await self._store.history(job_id)
 
     async def missing(self, job_id: JobId, *, caller: Caller) -> NotFound:

@@ -19,7 +19,8 @@ from batchq.domain.enums import ACTIVE, QUEUED, ServerState, Status
 from batchq.domain.ids import QueueName
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobGroup
-from batchq.domain.scheduling.resources import GPUS, MEMORY, vcpus
+from batchq.domain.scheduling.capacity import Cluster
+from batchq.domain.scheduling.resources import GPUS, MEMORY, UsageSnapshot, vcpus
 from batchq.domain.task import total
 from batchq.engine.engine import Engine
 from batchq.engine.scheduler_state import Health
@@ -114,6 +115,16 @@ class Overview(Struct, frozen=True, kw_only=True):
     failures: Failures
 
 
+class _QueueCounts(Struct, frozen=True, kw_only=True):
+    """The unfinished jobs that a caller sees."""
+
+    #: Jobs that are no arrays.
+    jobs: Counter[tuple[QueueName, Status]]
+    arrays: Counter[QueueName]
+    #: Which RUNNABLE jobs there are.
+    waiting: Collection[WaitingQuery]
+
+
 class OverviewReads(JobStore, ActivityStore, Protocol):
     """What the overview reads of the store."""
 
@@ -151,19 +162,20 @@ class OverviewService:
         now, usage, machines = self._clock.now(), self._engine.usage(), self._engine.machines()
         state, sentence = self.state(caller=caller)
         obstacle = None if state is ServerState.OK else self._engine.scheduler_state().obstacle
-        failures = await self._store.failures(now - FAILURE_PERIOD, visibility=caller.visibility)
+        counts, since = self._counts_of_queues(caller), now - FAILURE_PERIOD
+        facts = await self._store.overview_facts(since, counts.waiting, visibility=caller.visibility)
         return Overview(
             at=now,
             engine=state,
             sentence=sentence,
             since=None if obstacle is None else obstacle.since,
-            queues=await self.queues(caller=caller),
+            queues=self._queues(counts, facts.oldest_runnable, caller),
             environments=self.environments(),
             host=None if machines is None else total(machine.resources for machine in machines),
             memory_mib=usage.sums.get(MEMORY, 0),
             gpus=usage.sums.get(GPUS, 0),
             longest_running=longest_running(self._engine.active_jobs(), lambda job: caller.reaches(job.spec.owner)),
-            failures=replace(failures, groups=failures.groups[:MAX_FAILURE_GROUPS]),
+            failures=replace(facts.failures, groups=facts.failures.groups[:MAX_FAILURE_GROUPS]),
         )
 
     def running_now(self, *, caller: Caller) -> tuple[Job, ...]:
@@ -173,22 +185,10 @@ class OverviewService:
 
     def environments(self) -> tuple[EnvironmentOverview, ...]:
         """The compute environments with the vCPUs in use, by name."""
-        return tuple(self._environment(environment) for _, environment in sorted(self._catalog.environments.items()))
-
-    def _environment(self, environment: ComputeEnvironment) -> EnvironmentOverview:
         usage, cluster = self._engine.usage(), self._engine.cluster()
-        selected = None if cluster is None else cluster.machines.selected([environment.name])
-        memory_mib, gpus = usage.sums.get(MEMORY, 0), usage.sums.get(GPUS, 0)
-        if selected is not None:
-            held = usage.held()
-            rooms = [held[machine.name] for machine in selected if machine.name in held]
-            memory_mib, gpus = sum(room[1] for room in rooms), sum(room[2] for room in rooms)
-        return EnvironmentOverview(
-            environment=environment,
-            millicpus=usage.sums.get(vcpus(environment.name), 0),
-            machines=None if selected is None else total(machine.resources for machine in selected),
-            memory_mib=memory_mib,
-            gpus=gpus,
+        return tuple(
+            _environment_overview(environment, usage, cluster)
+            for _, environment in sorted(self._catalog.environments.items())
         )
 
     def largest_memory(self, queue: QueueName, *, caller: Caller) -> int | None:
@@ -216,26 +216,54 @@ class OverviewService:
 
     async def queues(self, *, caller: Caller) -> tuple[QueueOverview, ...]:
         """The queues that the caller may use, as in the overview."""
-        groups = {group: count for group, count in self._engine.job_counts().items() if _sees(caller, group)}
+        counts = self._counts_of_queues(caller)
+        oldest = await self._store.oldest_visible_runnable(counts.waiting) if counts.waiting else {}
+        return self._queues(counts, oldest, caller)
+
+    def _counts_of_queues(self, caller: Caller) -> _QueueCounts:
         counts, arrays, waiting = Counter[tuple[QueueName, Status]](), Counter[QueueName](), set[WaitingQuery]()
-        for group, count in groups.items():
+        for group, count in self._engine.job_counts().items():
+            if not _sees(caller, group):
+                continue
             if group.array:
                 arrays[group.queue] += count
                 continue
             counts[group.queue, group.status] += count
             if group.status is Status.RUNNABLE:
                 waiting.add(_first_of(group, caller))
-        oldest = await self._store.oldest_visible_runnable(waiting) if waiting else {}
+        return _QueueCounts(jobs=counts, arrays=arrays, waiting=waiting)
+
+    def _queues(
+        self, counts: _QueueCounts, oldest: Mapping[QueueName, datetime], caller: Caller
+    ) -> tuple[QueueOverview, ...]:
         known = self._catalog.queues_of(caller)
         return tuple(
             QueueOverview(
                 queue=known[name],
-                counts={status: counts[name, status] for status in Status if counts[name, status]},
-                arrays=arrays[name],
+                counts={status: counts.jobs[name, status] for status in Status if counts.jobs[name, status]},
+                arrays=counts.arrays[name],
                 oldest_runnable_at=oldest.get(name),
             )
             for name in sorted(known, key=lambda queue: (-known[queue].priority, queue))
         )
+
+
+def _environment_overview(
+    environment: ComputeEnvironment, usage: UsageSnapshot, cluster: Cluster | None
+) -> EnvironmentOverview:
+    selected = None if cluster is None else cluster.machines.selected([environment.name])
+    memory_mib, gpus = usage.sums.get(MEMORY, 0), usage.sums.get(GPUS, 0)
+    if selected is not None:
+        held = usage.held()
+        rooms = [held[machine.name] for machine in selected if machine.name in held]
+        memory_mib, gpus = sum(room[1] for room in rooms), sum(room[2] for room in rooms)
+    return EnvironmentOverview(
+        environment=environment,
+        millicpus=usage.sums.get(vcpus(environment.name), 0),
+        machines=None if selected is None else total(machine.resources for machine in selected),
+        memory_mib=memory_mib,
+        gpus=gpus,
+    )
 
 
 def engine_state(health: Health) -> tuple[ServerState, str]:

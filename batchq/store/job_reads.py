@@ -22,9 +22,18 @@ from batchq.domain.scheduling.capacity import Candidate
 from batchq.domain.scheduling.fairshare import ShareKey, ShareUse
 from batchq.domain.times import EPOCH, microseconds
 from batchq.errors import Unreadable
-from batchq.ports.jobs import FailureGroup, Failures, Restoration, SurveyRecord, WaitingQuery
+from batchq.ports.jobs import (
+    FailureGroup,
+    Failures,
+    JobFacts,
+    JobFactsQuery,
+    OverviewFacts,
+    Restoration,
+    SurveyRecord,
+    WaitingQuery,
+)
 from batchq.ports.queue import NONE, Names, Rank, WaitingJob
-from batchq.store import rows
+from batchq.store import history, rows
 from batchq.store.statements import load_statements
 
 SQL = load_statements("job_reads.sql")
@@ -127,6 +136,14 @@ def dependents(
     parameters = {**_ids(ids), "after": after, "limit": -1 if limit is None else limit}
     found = {job.sequence: job for job in decode_jobs(connection.execute(SQL["dependents"], parameters))}
     return tuple(found[sequence] for sequence in sorted(found))
+
+
+def job_facts(connection: Connection, query: JobFactsQuery) -> JobFacts:
+    return JobFacts(
+        history=history.of_job(connection, query.job_id),
+        reruns=reruns(connection, query.repeated) if query.repeated else {},
+        dependents=dependents(connection, [query.job_id], limit=query.dependents) if query.dependents else (),
+    )
 
 
 def ended_dependencies(connection: Connection) -> tuple[JobId, ...]:
@@ -321,7 +338,16 @@ def _in_share(counter: _Counter, job: WaitingJob) -> QueuePosition | None:
 # ----------------------------------------------------------------------------------------------------------- overview
 
 
-def failures(connection: Connection, since: datetime, *, visibility: Visibility | None) -> Failures:
+def overview_facts(
+    connection: Connection, since: datetime, queries: Collection[WaitingQuery], *, visibility: Visibility | None
+) -> OverviewFacts:
+    return OverviewFacts(
+        failures=_failures(connection, since, visibility=visibility),
+        oldest_runnable=oldest_visible_runnable(connection, queries) if queries else {},
+    )
+
+
+def _failures(connection: Connection, since: datetime, *, visibility: Visibility | None) -> Failures:
     parameters: dict[str, str | int] = {"since": microseconds(since), "limit": MAX_FAILURES + 1}
     if visibility is None:
         found = connection.execute(SQL["failures"], parameters).fetchall()

@@ -15,14 +15,18 @@ from operator import itemgetter
 from sqlite3 import Connection
 from typing import Any, Literal
 
+from msgspec.json import Decoder
+
 from batchq.domain.access.accounts import Visibility
 from batchq.domain.enums import Status
 from batchq.domain.ids import JobId, QueueName
 from batchq.domain.job import Job
+from batchq.domain.scheduling.capacity import is_queued_for_placement
 from batchq.domain.times import microseconds
 from batchq.ports.catalog import NeedQuery
-from batchq.ports.jobs import Age, ChildRun
+from batchq.ports.jobs import Age, ChildRun, joined_runs
 from batchq.ports.logs import LogStream
+from batchq.ports.queue import PlacedJobs, waiting_job
 from batchq.store import job_reads, rows
 from batchq.store.quarantine import skip_unreadable
 from batchq.store.rows import WILDCARD, parse_integer
@@ -30,7 +34,7 @@ from batchq.store.statements import load_statements
 
 SQL = load_statements("lists.sql")
 LISTED = "SELECT value FROM json_each(?)"  # the values of a set that is bound as one JSON text
-
+_STATUSES = Decoder(list[str])
 
 Row = tuple[Any, ...]
 #: The parameters of a statement.
@@ -45,18 +49,32 @@ def list_jobs_requiring(connection: Connection, query: NeedQuery) -> tuple[Job, 
     )
 
 
+def placed_jobs(connection: Connection, ids: Sequence[JobId], *, visibility: Visibility | None) -> PlacedJobs:
+    jobs = job_reads.find_jobs(connection, ids, visibility=visibility)
+    waiting = [waiting_job(job) for job in jobs.values() if is_queued_for_placement(job)]
+    return PlacedJobs(jobs=jobs, places=job_reads.places(connection, waiting))
+
+
 def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:
     sequences = job_reads.sequences_of_children(connection, parent)
-    runs: list[ChildRun] = []
-    status, first, end = "", 0, 0
-    for sequence, found in connection.execute(SQL["statuses_of_children"], job_reads.sequence_range(sequences)):
-        index = sequence - sequences.start
-        if found != status or index != end:
-            if status:
-                runs.append(ChildRun(Status(status), first, end))
-            status, first = found, index
-        end = index + 1
-    return (*runs, ChildRun(Status(status), first, end)) if status else ()
+    return joined_runs(_runs(connection, sequences, first_child=sequences.start))
+
+
+def _runs(connection: Connection, sequences: range, *, first_child: int) -> Iterator[ChildRun]:
+    """The ranges of equal statuses. If rows are missing between others, each half is read by itself."""
+    first, last, listed = connection.execute(
+        SQL["statuses_of_children"], job_reads.sequence_range(sequences)
+    ).fetchone()
+    statuses = _STATUSES.decode(listed)
+    if statuses and len(statuses) <= last - first:
+        middle = (first + last + 1) // 2
+        yield from _runs(connection, range(first, middle), first_child=first_child)
+        yield from _runs(connection, range(middle, last + 1), first_child=first_child)
+        return
+    end = (first or 0) - first_child
+    for status, equal in groupby(statuses):
+        start, end = end, end + len(list(equal))
+        yield ChildRun(Status(status), start, end)
 
 
 def count_unfinished(connection: Connection, queue: QueueName) -> int:

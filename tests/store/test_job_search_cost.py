@@ -83,7 +83,7 @@ async def costs(data, count):
     await store.commit(Changes(inserted=tuple(own), history=ends))
     await store._database._searcher.connection.set_progress_handler(counter := Counter(), EACH)
     found = {name: await counter.cost(store.search(query)) for name, query in (PAGES | BOUNDED).items()}
-    found["failures"] = await counter.cost(store.failures(NOON, visibility=ADA))
+    found["overview"] = await counter.cost(store.overview_facts(NOON, (), visibility=ADA))
     pages = {name: await store.search(query) for name, query in BOUNDED.items()}
     await store.close()
     return found, pages

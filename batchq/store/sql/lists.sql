@@ -1,7 +1,9 @@
 -- Lists of jobs with a constant statement. Statements with filters are built in Python.
 
 -- statuses_of_children
-SELECT sequence, status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence;
+-- As one value: 10,000 rows cost three times as much.
+SELECT min(sequence), max(sequence), json_group_array(status)
+FROM (SELECT sequence, status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence);
 
 -- count_unfinished_in_queue
 SELECT count(*) FROM jobs
