@@ -18,7 +18,6 @@ from batchq.domain.ids import ConsumableName, JobId, QueueName, SubmissionKey, T
 from batchq.domain.job import Job, JobSpec
 from batchq.domain.job_counts import JobGroup
 from batchq.domain.job_selection import JobSelection
-from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_under_way
 from batchq.domain.lifecycle.views import PendingArrayOrders
 from batchq.domain.machines import Machine
 from batchq.domain.scheduling.capacity import Cluster
@@ -126,7 +125,11 @@ class Engine:
     def _create_executor(
         self, runtime: ContainerRuntime, capture_log: Callable[[Tag], Awaitable[bool]], read_metrics: ReadMetrics
     ) -> Executor:
-        verified = VerifiedRuntime(runtime, self._engine_check, is_unreachable=self._is_unreachable)
+        verified = VerifiedRuntime(
+            runtime,
+            self._engine_check,
+            is_unreachable=lambda tag: self.loop.state.is_unreachable(tag),  # noqa: PLW0108 - the loop is created later
+        )
 
         async def capture_verified(tag: Tag) -> bool:
             await verified.verify()
@@ -145,13 +148,6 @@ class Engine:
             saved_job=lambda job_id: self.loop.state.active.get(job_id),  # noqa: PLW0108 - the loop is created later
             post=self.mailbox.post,
         )
-
-    def _is_unreachable(self, tag: Tag) -> bool:
-        """Whether the machine of a container under way did not answer in the last survey."""
-        job, machines = self.loop.state.active.get(tag.job_id), self.loop.state.machines
-        if job is None or machines is None or tag not in tags_under_way(job):
-            return False
-        return is_on_absent_machine(job, tag, {machine.name: machine for machine in machines})
 
     def _on_saved(self, job: Job) -> None:
         self._timers.set(job)

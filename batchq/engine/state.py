@@ -6,7 +6,7 @@ from batchq.domain.ids import ContainerEngineName, JobId, MachineName, Tag
 from batchq.domain.job import Job
 from batchq.domain.job_counts import JobCounts
 from batchq.domain.lifecycle.forced_failure import is_damaged
-from batchq.domain.lifecycle.reconcile import tags_running
+from batchq.domain.lifecycle.reconcile import is_on_absent_machine, tags_running, tags_under_way
 from batchq.domain.machines import LOCAL, Machine, usable_machine
 from batchq.engine.containers.watcher import RuntimeCheck
 from batchq.engine.idempotency import IdempotencyFilter
@@ -84,6 +84,13 @@ class EngineState:
             return self._engines.get(name, ContainerEngineName(""))
         first = self.surveyed_machines[0]
         return next((each for each in self.surveyed_machines if each.is_whole_engine), first).engine
+
+    def is_unreachable(self, tag: Tag) -> bool:
+        """Whether the machine of a container under way did not answer in the last survey."""
+        job = self.active.get(tag.job_id)
+        if job is None or self.machines is None or tag not in tags_under_way(job):
+            return False
+        return is_on_absent_machine(job, tag, {machine.name: machine for machine in self.machines})
 
     def record_machines(self, machines: tuple[Machine, ...]) -> None:
         """Store the machines of a survey. A change of them counts as a change of the catalog."""
