@@ -39,7 +39,11 @@ _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring 
 _INVALID_NUMBER = re.compile(r"invalid int value: ('.*')")  # argparse's text
 _NO_SUBCOMMAND = "the following arguments are required: subcommand"  # argparse's text
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource"}  # that the server's half imports, and Windows lacks
-ORDERS = {"run", "submit", "rerun", "cancel", "terminate", "ccancel"}  # exit status 0: done, also without the output
+#: The commands whose exit status 0 means that the order was carried out, also if the output was lost.
+ORDERS = {
+    *("run", "submit", "rerun", "cancel", "terminate", "ccancel", "force-fail"),
+    *("hold", "release", "pause", "resume", "drain", "serve"),
+}
 COMPLETION_REQUEST = "_ARGCOMPLETE"  # set by the script of `batchq completion`
 
 

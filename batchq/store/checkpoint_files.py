@@ -226,7 +226,13 @@ class CheckpointFiles:
         if final is not None and final[1] in names:
             later = self._entries(job_id, ended=ended, since=final[0])
             names += [] if any(checkpoint.complete for checkpoint in later) else [final[1]]
-        self._mark(job_id, lambda marks: replace(self._marked(job_id, marks), moments={} if ended else marks.moments))
+
+        def change(marks: Marks) -> Marks:
+            marked = self._marked(job_id, marks)
+            # The other containers of the attempt need the moment of the final checkpoint too.
+            return marked.with_only(None if final is None else final[0]) if ended else marked
+
+        self._mark(job_id, change)
         return PreparedDirectory(path=path, resume_from=f"{MOUNT_POINT}/{names[-1]}" if names else None)
 
     def _mark(self, job_id: JobId, change: Callable[[Marks], Marks]) -> None:

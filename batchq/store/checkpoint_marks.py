@@ -48,6 +48,11 @@ class Marks(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """With the last mark as that of the moment."""
         return replace(self, moments={**self.moments, _key(moment): self.last})
 
+    def with_only(self, moment: Moment | None) -> "Marks":
+        """With no other moment than this one; None: with none."""
+        key = None if moment is None else _key(moment)
+        return replace(self, moments={known: mark for known, mark in self.moments.items() if known == key})
+
     def at(self, moment: Moment) -> int | None:
         """The number of the mark of a moment; None: it was not recorded."""
         return self.moments.get(_key(moment))

@@ -88,6 +88,9 @@ class FakeEngine:
     def scheduler_state(self):
         return scheduler_state(now=self._clock.now())
 
+    def queue_heads(self):
+        return self.scheduler_state().heads
+
     def health(self):
         return Health(store=None, engine=None, safe_mode=None, loops={})
 

@@ -192,7 +192,9 @@ async def test_an_attempt_continues_from_a_checkpoint_that_was_not_complete_when
     await disk.store.mark(JOB, FINAL, ended=False)
 
     assert [entry.name for entry in await disk.store.entries(JOB, ended=True, since=FINAL)] == ["last"]
-    assert (await disk.store.prepare(JOB, ended=True, final=(FINAL, "final"))).resume_from == "/opt/ml/checkpoints/last"
+    for _ in ("the first container of the attempt", "the second one, before the first one runs"):
+        prepared = await disk.store.prepare(JOB, ended=True, final=(FINAL, "final"))
+        assert prepared.resume_from == "/opt/ml/checkpoints/last"
 
 
 async def test_a_checkpoint_from_before_an_earlier_moment_never_counts_as_written_after_a_later_one(disk):

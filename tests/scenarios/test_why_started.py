@@ -247,6 +247,7 @@ class _Later:
 
     def __init__(self, engine, by):
         self._engine, self._by = engine, by
+        self.queue_heads = engine.queue_heads
 
     def scheduler_state(self):
         state = self._engine.scheduler_state()

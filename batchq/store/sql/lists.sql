@@ -3,7 +3,7 @@
 -- statuses_of_children
 -- As one value: 10,000 rows cost three times as much.
 SELECT min(sequence), max(sequence), json_group_array(status)
-FROM (SELECT sequence, status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence);
+FROM (SELECT sequence, status FROM jobs WHERE sequence BETWEEN :first AND :last ORDER BY sequence) AS listed;
 
 -- count_unfinished_in_queue
 SELECT count(*) FROM jobs
