@@ -228,7 +228,10 @@ def _volume(text: str) -> tuple[str, str, bool]:
 
 
 def _host_path(text: str) -> str:
-    """The absolute path; `~` and `$NAME`, which no shell expands in #BATCHQ lines, are of your environment."""
+    """The absolute path, with `~` and `$NAME` expanded: no shell expands them in #BATCHQ lines.
+
+    Raises ArgumentTypeError for a variable or a user that does not exist.
+    """
     path = os.path.expandvars(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises without a home folder
     unset = _SHELL_VARIABLE.search(path)
     if path.startswith("~") or unset is not None:
@@ -296,7 +299,7 @@ def read_script(file: Path) -> JobScript:
 def _flags(text: str, file: Path) -> tuple[str, ...]:
     """The words of the #BATCHQ lines. They end at the first line that is neither empty nor a comment."""
     words: list[str] = []
-    others: dict[str, int] = {}  # the first line with each mark of another program
+    others: dict[str, int] = {}  # by mark of another program: the number of the first line with it
     first_command: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         if first_command is None and line.strip() and not line.startswith("#"):

@@ -358,7 +358,7 @@ def _parsed(number: str) -> Decimal:
 
 
 def _requests(resources: Mapping[str, Any] | None) -> Resources:
-    """What these `resources` of a container or a pod reserve. None: nothing."""
+    """What the member `resources` of a container or a pod reserves. None: nothing."""
     named = resources or {}
     requested = (named.get("limits") or {}) | (named.get("requests") or {})
     return Resources(
