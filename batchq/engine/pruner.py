@@ -95,7 +95,7 @@ class Pruner:
                 await self._store.mark_deleted(deleted)
 
     async def _discard(self, log_id: str) -> bool:
-        """Delete the file of a log. Returns False if that fails, which must not stop the deletion of other logs and jobs."""
+        """Delete the file of a log. Returns False if that fails: the failure must not stop other deletions."""
         try:
             await self._archive.discard(log_id)
         except StoreFailed as failure:
