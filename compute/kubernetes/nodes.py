@@ -300,7 +300,7 @@ def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
 def demand_of(pod: Pod) -> Resources:
     """What the kubelet reserves for the pod.
 
-    Kubernetes: an init container with the restart policy Always is a sidecar, which runs on beside later containers. The
+    Kubernetes: an init container with the restart policy Always is a sidecar: it runs on beside later containers. The
     member `overhead` is that of the pod's RuntimeClass. Resources of the pod itself replace those of its containers.
     """
     spec, sidecars, largest_init = pod["spec"], _NOTHING, _NOTHING
