@@ -144,6 +144,7 @@ def _span(span: TimeSpan, picture: Gantt) -> Markup:
 
 
 def _label(text: str, kind: str) -> str:
+    """`text`: words of batchq, which need no escapes."""
     return f'<text class="{kind}" x="6" y="50%">{text}</text>'
 
 

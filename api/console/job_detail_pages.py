@@ -227,8 +227,7 @@ async def jobs_around(parts: Parts, view: JobView, *, caller: Caller) -> JobGrap
     """
     job = view.job
     finder = _Finder(parts, job, caller)
-    before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
-    before = await finder.before(before, level=-1)
+    before = await finder.before((job,) if node_of(job.id)[1] is None else (), level=-1)
     after = finder.add_waiting(view.dependents, [job.id], level=1)
     for step in range(2, STEPS + 1):
         before = await finder.before(before, level=-step)

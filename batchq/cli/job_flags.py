@@ -27,6 +27,7 @@ _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
 _SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
+#: Marks of Slurm, PBS, Grid Engine and LSF, and misspelled ones of batchq.
 _OTHER_MARK = re.compile(r"#SBATCH\b|#PBS\b|#\$ +-|#BSUB\b|# *batchq\b", re.IGNORECASE)
 _PRIORITY = re.compile("[0-9]{1,4}")
 _BYTE_ORDER_MARK = "\ufeff"  # at the beginning of files from Windows, Excel among others
@@ -304,11 +305,12 @@ def _flags(text: str, file: Path) -> tuple[str, ...]:
     for number, line in enumerate(text.splitlines(), start=1):
         if first_command is None and line.strip() and not line.startswith("#"):
             first_command = number
-        if first_command is None and line.split(maxsplit=1)[:1] != [MARK] and (other := _OTHER_MARK.match(line)):
+        has_mark = line.partition(" ")[0] == MARK
+        if first_command is None and (other := _OTHER_MARK.match(line)) and other[0] != MARK:
             others.setdefault(other[0], number)
-        if line.partition(" ")[0] == MARK and first_command is None:
+        if has_mark and first_command is None:
             words += _split(line.removeprefix(MARK), f"{file}, line {number}")
-        elif line.partition(" ")[0] == MARK:
+        elif has_mark:
             place = f"{file}, line {number}: this {MARK} line has no effect"
             print_notice(f"warning: {place}; move it above the first command, line {first_command}")
             break
