@@ -13,17 +13,17 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # One worker more than there are cores, because tests also wait; at most 4.
 WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
-# Tests of real servers, of containers and on the model of Kubernetes wait for most of their time: one worker more.
+# For pytest one worker more: tests of servers, of containers and on the model of Kubernetes wait most of their time.
 WAITING := $(shell echo $$(($(WORKERS) + 1)))
 PYTEST := $(BIN)/pytest -q -n $(WAITING) --dist worksteal
 NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
-# Several processes at once would each write the names of all tests to pytest's cache, over those of the others.
 # No test of these folders is quick, so their modules are not imported.
 NOT_QUICK := clients console/browser debian faults fuzz image roles schedule trainer
 # `make quick` is a process of pytest for each of these parts of one or two folders, and one for all others; the longest
 # ones begin first. A worker of pytest-xdist would collect the tests of all folders, and send each result to another
-# process. Each further process takes a second of CPU for its imports.
+# process. Each further process takes a second of CPU for its imports. pytest's cache is off: each process would overwrite
+# what the others have written to it.
 PARTS := console api scenarios+engine cli+compute
 QUICK_PARTS := quick-others $(PARTS:%=quick-%)
 folders = $(addprefix tests/,$(subst +, ,$(1)))
@@ -91,7 +91,8 @@ test: develop ## Everything: format, lint, types, imports, all local tests, then
 	@$(MAKE) --no-print-directory engine
 	@$(MAKE) --no-print-directory --jobs=2 --keep-going docker-test disk-and-browser-test
 
-# Beside `docker-test`, which waits for containers. One after the other: two of the three parts have work for two cores.
+# Runs beside `docker-test`, which mostly waits for containers. Its two parts run one after the other, because each of
+# them has work for two cores.
 disk-and-browser-test: develop
 	@$(MAKE) --no-print-directory trace-test
 	@$(MAKE) --no-print-directory browser-test

@@ -60,7 +60,7 @@ class Privileged(StrEnum):
 class MissingHostPaths(StrEnum):
     """How a mounted host path that does not exist is handled: the start is refused, or the path created as a folder.
 
-    A mount with `create` is created in both cases.
+    The path of a mount that declares `create` is created in both cases.
     """
 
     REFUSE = "refuse"

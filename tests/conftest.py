@@ -40,9 +40,9 @@ running: list[pytest.Item] = []
 
 
 def pytest_configure(config):
-    """Without the literals of all modules, each of which hypothesis parses, a process begins up to 2 s of CPU earlier.
+    """In `make check` hypothesis draws no literals of modules: to parse all modules takes up to 2 s of CPU a process.
 
-    Hypothesis draws one of them for a twentieth of the values, and a test of `make check` has few examples.
+    A twentieth of the values are literals, and a test of `make check` has few examples.
     """
     if config.getoption("--hypothesis-profile") == "check":
         providers._get_local_constants = lambda: providers._local_constants

@@ -26,7 +26,7 @@ from batchq.errors import Invalid, NotSupported
 
 # AWS: at most 255 letters, digits and these; an image's digest needs the @. Docker: the first is a letter or digit.
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_:./#@-]{0,254}")
-_WEB_ADDRESS = re.compile(r"^hub\.docker\.com/(?:_|r)/")  # of the page of a repository on Docker Hub
+_HUB_PAGE = re.compile(r"^hub\.docker\.com/(?:_|r)/")  # the beginning of the page of a repository on Docker Hub
 _USER = re.compile(r"[a-z0-9_][a-z0-9_-]{0,30}")
 _VOLUME = re.compile(r"[A-Za-z0-9_-]{1,255}")
 _ULIMIT = re.compile(r"[a-z]{1,32}")
@@ -194,11 +194,11 @@ def batch_container(given: ContainerProperties, *, reserved: Resources, on_farga
 
 
 def _image(text: str) -> str:
-    """Raise Invalid for a text that is not the name of an image; AWS accepts a URL, which no engine can pull."""
+    """The text. Raises Invalid if it is not the name of an image. AWS accepts a URL, which no engine can pull."""
     if not _IMAGE.fullmatch(text):
         raise Invalid("image must be the name of an image: at most 255 letters, digits and - _ : . / # @.")
     if "://" in text:
-        name = _WEB_ADDRESS.sub("", text.partition("://")[2])
+        name = _HUB_PAGE.sub("", text.partition("://")[2])
         raise Invalid(f"image must be the name of an image and not a URL: write {name} in place of {text}.")
     return text
 

@@ -133,10 +133,10 @@ async def _name_page(parts: Parts, name: str, before: int | None, caller: Caller
 
 
 async def _revisions(parts: Parts, name: str, before: int | None, caller: Caller) -> list[JobDefinition]:
-    """The newest revisions of a name, newest first. `before`: only those below it."""
+    """The newest revisions of a name, newest first. `before`: only revisions below this one; None: all."""
     after = None if before is None else DefinitionRef(name=name, revision=before)
-    found = parts.catalog.definitions.page(name=name, status=None, limit=MAX_REVISIONS, after=after, caller=caller)
-    return list(await found)
+    page = parts.catalog.definitions.page
+    return list(await page(name=name, status=None, limit=MAX_REVISIONS, after=after, caller=caller))
 
 
 def _use_rows(used: DefinitionUse) -> Iterator[tuple[str, str, str, str, str]]:

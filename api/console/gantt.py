@@ -11,7 +11,7 @@ from enum import StrEnum
 from markupsafe import Markup
 from msgspec import Struct
 
-from batchq.api.console.safe_html import joined_html, safe_html, shown_word
+from batchq.api.console.safe_html import joined_html, safe_html, shown_line
 from batchq.domain.wording import seconds_words
 
 SHORTEST = 0.4  # percent of the width: each span is visible
@@ -88,7 +88,7 @@ def gantt(picture: Gantt) -> Markup:
     rows = joined_html(_row(row, picture) for row in picture.rows)
     ticks = "".join(f"<span>{text}</span>" for text in _ticks(picture))
     return safe_html(
-        f'<figure class="gantt" role="group" aria-label="{shown_word(picture.label)}">{_legend(picture.rows)}'
+        f'<figure class="gantt" role="group" aria-label="{shown_line(picture.label)}">{_legend(picture.rows)}'
         f'<ol>{rows}</ol><div class="ends">{ticks}</div></figure>'
     )
 
@@ -112,14 +112,14 @@ def _legend(rows: Iterable[GanttRow]) -> Markup:
 
 
 def _row(row: GanttRow, picture: Gantt) -> Markup:
-    name, words = shown_word(row.name), ", ".join(map(span_words, row.spans)) or "no time"
-    named = f'<a href="{shown_word(row.path)}">{name}</a>' if row.path else f"<span>{name}</span>"
-    detail = f" <small>{shown_word(row.detail)}</small>" if row.detail else ""
+    name, words = shown_line(row.name), ", ".join(map(span_words, row.spans)) or "no time"
+    named = f'<a href="{shown_line(row.path)}">{name}</a>' if row.path else f"<span>{name}</span>"
+    detail = f" <small>{shown_line(row.detail)}</small>" if row.detail else ""
     drawn = joined_html(_span(span, picture) for span in row.spans)
-    line = f' id="{shown_word(row.line)}" class="row"' if row.line else ""
+    line = f' id="{shown_line(row.line)}" class="row"' if row.line else ""
     return safe_html(
         f'<li{line}><div class="name">{named}{detail}</div><svg role="img" aria-label="{name}: {words}">{drawn}</svg>'
-        f'<div class="result">{shown_word(row.result)}</div></li>'
+        f'<div class="result">{shown_line(row.result)}</div></li>'
     )
 
 
@@ -144,6 +144,7 @@ def _span(span: TimeSpan, picture: Gantt) -> Markup:
 
 
 def _label(text: str, kind: str) -> str:
+    """`text`: words of batchq, which need no escapes."""
     return f'<text class="{kind}" x="6" y="50%">{text}</text>'
 
 

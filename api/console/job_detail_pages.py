@@ -210,10 +210,10 @@ class _Finder:
         """Add the jobs that wait for `jobs`, as far as they are visible, and return them."""
         ids = [job.id for job in jobs]
         waiting = await self._parts.jobs.dependents(*ids, limit=MAX_READ, caller=self._caller) if ids else ()
-        return self.waiting(waiting, ids, level=level)
+        return self.add_waiting(waiting, ids, level=level)
 
-    def waiting(self, waiting: tuple[Job, ...], ids: Collection[JobId], *, level: int) -> tuple[Job, ...]:
-        """Add jobs that wait for those with these ids, and return them."""
+    def add_waiting(self, waiting: tuple[Job, ...], ids: Collection[JobId], *, level: int) -> tuple[Job, ...]:
+        """Add the jobs `waiting`, which wait for the jobs `ids`, and return them."""
         self.is_cut = self.is_cut or len(waiting) == MAX_READ
         self.add([job.id for job in waiting], {job.id: job for job in waiting}, level=level)
         self.edges |= {(other, job.id): None for job in waiting for other, _ in standing(job, {}) if other in ids}
@@ -223,13 +223,12 @@ class _Finder:
 async def jobs_around(parts: Parts, view: JobView, *, caller: Caller) -> JobGraph:
     """The graph of a job; its only node is the job if it has no neighbours. Raises StoreFailed.
 
-    `view`: has MAX_READ dependents at most.
+    `view`: read with MAX_READ dependents at most.
     """
     job = view.job
     finder = _Finder(parts, job, caller)
-    before: tuple[Job, ...] = (job,) if node_of(job.id)[1] is None else ()
-    before = await finder.before(before, level=-1)
-    after = finder.waiting(view.dependents, [job.id], level=1)
+    before = await finder.before((job,) if node_of(job.id)[1] is None else (), level=-1)
+    after = finder.add_waiting(view.dependents, [job.id], level=1)
     for step in range(2, STEPS + 1):
         before = await finder.before(before, level=-step)
         after = await finder.after(after, level=step)

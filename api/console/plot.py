@@ -54,7 +54,7 @@ class PlotColumn(Struct, frozen=True, kw_only=True):
 
 
 class Plot(Struct, frozen=True, kw_only=True):
-    """What is drawn."""
+    """A picture of series of points on two axes."""
 
     label: str
     series: Sequence[Series]

@@ -16,7 +16,8 @@ from batchq.api.console.templates import encoded
 from batchq.system.throttling import ConcurrencyLimit
 
 SLICE = 0.003  # seconds
-PARTS = 16  # of a page between two reads of the clock, which cost 1 % of a list of jobs if each part has one
+#: Parts of a page that are rendered between two reads of the clock. A read after each part takes 1 % of a list of jobs.
+PARTS_AT_ONCE = 16
 MAX_WAITING = 256  # pages of one user that wait
 
 
@@ -63,9 +64,9 @@ class Renderer:
 
 
 def _slice(parts: Iterator[str], *, until: float) -> tuple[str, bool]:
-    """The parts that are rendered before `until`, at least PARTS of them, and whether they are the last ones."""
+    """The parts that are rendered before `until`, at least PARTS_AT_ONCE, and whether they are the last ones."""
     text = []
-    while more := list(islice(parts, PARTS)):
+    while more := list(islice(parts, PARTS_AT_ONCE)):
         text += more
         if perf_counter() > until:
             return "".join(text), False

@@ -162,7 +162,7 @@ class _Pump:
             await self._socket.send_bytes(bytes([output.stream]) + output.content)
 
     async def _pass_input(self) -> str:
-        """Returns once the client has gone. Raises InvalidMember for input behind its end, and invalid messages."""
+        """Returns once the client has gone. Raises InvalidMember for input after its end, and for invalid messages."""
         async for message in self._socket:
             self._use()
             if message.type is WSMsgType.BINARY and self._input_has_ended:

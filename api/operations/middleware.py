@@ -4,9 +4,9 @@ Errors have the shape of the path's dialect, those of authentication and of unkn
 
 Any web page can make a browser send requests to 127.0.0.1. So the Host header must have a name of this server (DNS
 rebinding uses another), requests from other origins are refused, and the Content-Type of a body must be JSON, which an
-HTML form cannot send; it may be absent beside a signature of AWS. The web console differs in two points, which its
-profile declares: a link of another site may open a page, since that changes nothing and the other site cannot read it;
-and forms are accepted if their Origin is this server.
+HTML form cannot send. It may be absent from a request with a signature of AWS. The web console differs in two points,
+which its profile declares: a link of another site may open a page, since that changes nothing and the other site cannot
+read it; and forms are accepted if their Origin is this server.
 """
 
 import logging
@@ -153,8 +153,8 @@ def _check_request(request: web.Request, hosts: Collection[str]) -> None:
     if profile.has_pages and request.method not in READING:
         _check_form_site(request)
     _check_encoding(request)
-    has_type = request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request))
-    if has_type and not _is_typeless(request):
+    needs_type = request.method in WITH_BODY and not (profile.bodyless_post and _has_no_body(request))
+    if needs_type and not _may_omit_type(request):
         _check_type(request, FORM if profile.has_pages else JSON)
 
 
@@ -219,11 +219,12 @@ def _has_no_body(request: web.Request) -> bool:
     return not request.can_read_body and "Content-Type" not in request.headers
 
 
-def _is_typeless(request: web.Request) -> bool:
+def _may_omit_type(request: web.Request) -> bool:
     """Whether the request has an AWS signature and no Content-Type.
 
-    AWS: accepts it. boto3 1.17 and the AWS CLI 1.19 send no Content-Type. A web page cannot send such a signature to
-    another site: the browser asks that site first, and this server permits nothing. Decision 0123.
+    AWS accepts such requests: boto3 1.17 and the AWS CLI 1.19 send no Content-Type. A web page cannot send an
+    Authorization header of this form to another site: the browser first sends a preflight request, and this server
+    permits nothing. Decision 0123.
     """
     authorization = request.headers.get("Authorization", "")
     return "Content-Type" not in request.headers and authorization.startswith(f"{ALGORITHM} ")

@@ -170,8 +170,8 @@ def aws_operation(
 ) -> Operation:
     """An operation whose handler gets the parsed body, if it has one, as the third argument `body`.
 
-    AWS: an operation that returns nothing is answered with an empty object. Where the path names the operation, an
-    empty body counts as an empty object: clients send it for a request without members.
+    AWS: an operation that returns nothing is answered with an empty object. If the path names the operation, an empty
+    body counts as an empty object: old clients send it for a request without members.
 
     `service`: its name in `aws_models`. The second argument is the Call, or the request that the dialect's table makes.
     """

@@ -27,6 +27,7 @@ _SHEBANG = re.compile(r"#!\s*(\S+)(?:\s+(.*))?")
 _ENV = "env"
 _VARIABLE = re.compile(r"[^=\0]+")
 _SHELL_VARIABLE = re.compile(r"\$\{?[A-Za-z_]\w*\}?")
+#: Marks of Slurm, PBS, Grid Engine and LSF, and misspelled ones of batchq.
 _OTHER_MARK = re.compile(r"#SBATCH\b|#PBS\b|#\$ +-|#BSUB\b|# *batchq\b", re.IGNORECASE)
 _PRIORITY = re.compile("[0-9]{1,4}")
 _BYTE_ORDER_MARK = "\ufeff"  # at the beginning of files from Windows, Excel among others
@@ -228,7 +229,10 @@ def _volume(text: str) -> tuple[str, str, bool]:
 
 
 def _host_path(text: str) -> str:
-    """The absolute path; `~` and `$NAME`, which no shell expands in #BATCHQ lines, are of your environment."""
+    """The absolute path, with `~` and `$NAME` expanded: no shell expands them in #BATCHQ lines.
+
+    Raises ArgumentTypeError for a variable or a user that does not exist.
+    """
     path = os.path.expandvars(os.path.expanduser(text))  # noqa: PTH111 - Path.expanduser raises without a home folder
     unset = _SHELL_VARIABLE.search(path)
     if path.startswith("~") or unset is not None:
@@ -296,16 +300,17 @@ def read_script(file: Path) -> JobScript:
 def _flags(text: str, file: Path) -> tuple[str, ...]:
     """The words of the #BATCHQ lines. They end at the first line that is neither empty nor a comment."""
     words: list[str] = []
-    others: dict[str, int] = {}  # the first line with each mark of another program
+    others: dict[str, int] = {}  # by mark of another program: the number of the first line with it
     first_command: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         if first_command is None and line.strip() and not line.startswith("#"):
             first_command = number
-        if first_command is None and line.split(maxsplit=1)[:1] != [MARK] and (other := _OTHER_MARK.match(line)):
+        has_mark = line.partition(" ")[0] == MARK
+        if first_command is None and (other := _OTHER_MARK.match(line)) and other[0] != MARK:
             others.setdefault(other[0], number)
-        if line.partition(" ")[0] == MARK and first_command is None:
+        if has_mark and first_command is None:
             words += _split(line.removeprefix(MARK), f"{file}, line {number}")
-        elif line.partition(" ")[0] == MARK:
+        elif has_mark:
             place = f"{file}, line {number}: this {MARK} line has no effect"
             print_notice(f"warning: {place}; move it above the first command, line {first_command}")
             break

@@ -39,7 +39,7 @@ _EXAMPLE = re.compile(r"^(batchq )", re.MULTILINE)  # an example of a docstring 
 _INVALID_NUMBER = re.compile(r"invalid int value: ('.*')")  # argparse's text
 _NO_SUBCOMMAND = "the following arguments are required: subcommand"  # argparse's text
 POSIX_MODULES = {"fcntl", "grp", "pwd", "resource"}  # that the server's half imports, and Windows lacks
-#: The commands whose exit status 0 means that the order was carried out, also if the output was lost.
+#: Commands whose exit status 0 means that an order was carried out, also if their output was not written.
 ORDERS = {
     *("run", "submit", "rerun", "cancel", "terminate", "ccancel", "force-fail"),
     *("hold", "release", "pause", "resume", "drain", "serve"),
@@ -163,12 +163,15 @@ class CommandParser(Parser):
         return found, unknown
 
     def text_of_unknown(self, words: Sequence[str]) -> str:
-        """As of each parser. Of a command that takes a program the first words of the program may lack their `--`."""
+        """The message of each parser, or the flag that a word was meant for.
+
+        If the command takes a program, the words may be the program without its `--`.
+        """
         if (flag := self.get_default(FLAG_OF_WORD)) and not words[0].startswith("-"):
             return f"unrecognized arguments: {' '.join(words)}; did you mean '{flag} {words[0]}'?"
         if not self.takes_program or "--" in self._words:
             return super().text_of_unknown(words)
-        if words[0].startswith("-"):
+        if words[0].startswith("-"):  # the last two words are probably a program and its argument
             lacks_mark = len(words) > 2 and not any(word.startswith("-") for word in words[-2:])  # noqa: PLR2004
             return super().text_of_unknown(words) + ("; the command begins behind --" if lacks_mark else "")
         at = len(self._words) - len(words)

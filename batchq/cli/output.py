@@ -52,7 +52,7 @@ exit status:
   130  interrupted by Ctrl-C; the server completes a request it has accepted
   run, and wait for one job: the exit code of the job"""
 
-_failures: list[OSError] = []  # of writing lines
+_failures: list[OSError] = []  # of writes to stdout, since the last call of `output_failed`
 STDOUT = 1  # the file descriptor
 
 
@@ -94,7 +94,7 @@ def write_line(text: str, *, end: str = "\n", flush: bool = True) -> None:
 
 
 def output_failed() -> bool:
-    """Whether a line was not written since the last call, though the reader has not closed the pipe."""
+    """Whether stdout refused a line since the last call. A pipe that its reader has closed does not count."""
     failed = bool(_failures)
     _failures.clear()
     return failed

@@ -30,7 +30,7 @@ from batchq.ports.responses.machines import MachinesResponse
 FAST, SLOW = 2.0, 10.0  # seconds between two requests: while something changes, and otherwise
 CALM_AFTER = 5  # equal responses after which the interval is SLOW
 MAX_QUEUES = 6  # lines of queues above the table
-FUTURE = 86_400_000  # milliseconds: no group has ended by then
+FUTURE = 86_400_000  # milliseconds from now: the filter `endedAfter` then selects unfinished groups only
 MAX_ARRAYS = 100  # the newest PENDING jobs among which arrays that run are searched
 MAX_FAILURES = 2  # groups of failures in the line
 LOG_LINES = 200  # of the end of a log

@@ -102,7 +102,7 @@ class Logging(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: tuple[tuple[str, str], ...] = ()
     #: Options of the driver whose values are looked up when the container is created.
     secret_options: tuple[Secret, ...] = ()
-    #: The option `awslogs-group`: a log group in which clients look for the captured output; None: the usual one.
+    #: The option `awslogs-group`: a second log group of the captured output; None: it is in `/aws/batch/job` only.
     group: str | None = None
 
     @property

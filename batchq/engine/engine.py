@@ -333,7 +333,7 @@ class Engine:
         )
 
     def steady_since(self, now: datetime) -> datetime:
-        """Since when the clock has counted without a jump."""
+        """The last jump of the clock, or the start of the server if there was none."""
         return self.loop.state.idempotency.steady_since(now)
 
     def used_up(self, name: ConsumableName) -> int:

@@ -133,7 +133,7 @@ class Groups:
             return
         most = min(free, MAX_RELEASED)
         own = {job.id: job for _, job in changes if _waits_for_place(job)}
-        limit = most + len(changes) + 1  # one more shows whether others wait behind them
+        limit = most + len(changes) + 1  # one more shows whether further members wait
         stored = await self._store.waiting_members(group_id, limit)
         unit.load(stored)
         ready = unit.groups.gated | {job_id for job_id, job in own.items() if not job.spec.depends_on}

@@ -343,7 +343,7 @@ def _store_child_order(unit: UnitOfWork, message: JobEvent) -> None:
     _require_state(message, arrays.unspawned_child(array, message.job_id))
     after = arrays.store_child_order(array, child[1], message.event, unit.now)
     if after is not array:
-        with unit.audit.acting_for(None):
+        with unit.audit.as_server():
             unit.update(array, after)
         unit.audit.record_job(message.job_id, array.spec.owner, array.status)
 

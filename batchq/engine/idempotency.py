@@ -45,7 +45,7 @@ class IdempotencyFilter:
         self._last_step = now
 
     def steady_since(self, now: datetime) -> datetime:
-        """Since when the clock has counted without a jump: the start of the server, or the last jump."""
+        """The last jump of the clock, or the start of the server if there was none."""
         return now if now - self._last_step > LONGEST_STEP else self._steady_since
 
     def expired_before(self, now: datetime) -> datetime | None:

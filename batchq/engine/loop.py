@@ -237,7 +237,7 @@ class EngineLoop:
 
     def _handle_messages(self, unit: UnitOfWork, messages: Sequence[Message]) -> None:
         for message in messages:
-            unit.audit.act_for(message.caller)
+            unit.audit.set_caller(message.caller)
             try:
                 self._handler.handle(unit, message)
             except BatchqError as refusal:
@@ -248,7 +248,7 @@ class EngineLoop:
                 log.exception("message failed: %s", _with_history(message, unit, message))
                 failure = Unavailable(f"{type(bug).__name__} in the scheduler; see the server's log")
                 unit.messages.refuse(message, failure)
-        unit.audit.act_for(None)  # the server itself makes all further changes
+        unit.audit.set_caller(None)  # the server itself makes all further changes
 
     def _machines_for_placement(self, unit: UnitOfWork) -> Sequence[Machine] | None:
         """The machines if a placement pass is due and allowed, else None: during shutdown and in safe mode none is.

@@ -260,15 +260,16 @@ class Mailbox:
 
         Waits also for messages that are about to arrive, up to ENOUGH_MESSAGES: the cost of a unit of work and its
         commit hardly depends on their number. It does not sleep for them: it only yields to ready tasks. While there
-        are fewer messages than in the last batch, it yields more often; once only, if each batch has one message.
+        are fewer messages than in the last batch, it yields more often. After a batch of one message, it yields only
+        once for a message that waits alone.
         """
         await self._ready.wait()
         quiet = 0
         while (waiting := len(self._messages)) < ENOUGH_MESSAGES:
-            most = QUIET_ITERATIONS if waiting > 1 or self._last_messages > 1 else 1
+            max_quiet = QUIET_ITERATIONS if waiting > 1 or self._last_messages > 1 else 1
             if waiting < self._last_requests:
-                most += ITERATIONS_PER_REQUEST * self._last_requests
-            if quiet >= most:
+                max_quiet += ITERATIONS_PER_REQUEST * self._last_requests
+            if quiet >= max_quiet:
                 break
             await asyncio.sleep(0)  # noqa: TID251 - no time passes, what is ready goes first
             quiet = 0 if len(self._messages) > waiting else quiet + 1

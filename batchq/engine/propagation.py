@@ -159,7 +159,7 @@ class ArrayCoordinator:
         )
 
     def has_spawning_array(self, before: int) -> bool:
-        """Whether an array with an order below `before` still has children to spawn."""
+        """Whether an array whose `Job.sequence` is below `before` still has children to spawn."""
         return any(job.sequence < before and arrays.spawning(job) for job in self.unfinished.values())
 
     async def spawn_and_order(self, unit: UnitOfWork, store: JobStore) -> None:

@@ -85,7 +85,7 @@ class Pruner:
             log.info("removed %d jobs that ended more than %s ago", removed, retention)
 
     async def _delete_logs(self) -> None:
-        """Delete the files of deleted logs. A file that cannot be deleted is tried again in the next round."""
+        """Delete the files of the logs of removed jobs. A deletion that fails is repeated in the next round."""
         after = ""
         while log_ids := await self._store.deleted_log_ids(BATCH_SIZE, after=after):
             after = log_ids[-1]
@@ -95,7 +95,7 @@ class Pruner:
                 await self._store.mark_deleted(deleted)
 
     async def _discard(self, log_id: str) -> bool:
-        """Delete a file; whether it is gone. A file that stays must not stop the deletion of others, and of jobs."""
+        """Delete the file of a log. Returns False if that fails: the failure must not stop other deletions."""
         try:
             await self._archive.discard(log_id)
         except StoreFailed as failure:

@@ -146,7 +146,7 @@ class UnitOfWork:
         """
         parent = self.get(parent_id)
         assert parent is not None, f"{parent_id} has children and is not loaded"
-        with self.audit.acting_for(None):
+        with self.audit.as_server():
             moved = self._children_changed.pop(parent_id)
             return self.update(parent, count_children(parent, moved, self.now))
 
@@ -162,7 +162,7 @@ class UnitOfWork:
         after, effects = apply_order(job, parent, self.now)
         if after is job:
             return job
-        with self.audit.acting_for(None):  # the present caller did not give the array's order
+        with self.audit.as_server():  # the present caller did not give the array's order
             return self.update(job, after, effects)
 
     def update(self, before: Job, after: Job, effects: Iterable[do.Effect] = ()) -> Job:

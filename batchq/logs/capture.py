@@ -67,7 +67,7 @@ class CopyStart(Struct, frozen=True, kw_only=True):
 
     @property
     def after(self) -> int:
-        """The timestamp after which the log is read."""
+        """The timestamp after which the log is read, in nanoseconds since the epoch."""
         return min([self.since, *(stamp - 1 for stamp in self.characters)])
 
 

@@ -67,7 +67,7 @@ class StreamSummary(Struct, frozen=True, kw_only=True):
 class CloudWatchLogs:
     """The log group `/aws/batch/job`, with one stream for each container of an attempt.
 
-    A stream is also in the log group that its job definition names by the option `awslogs-group`.
+    A stream is also in the log group that its job definition names by the option `awslogs-group`; see `are_in_group`.
     Streams that are not visible to the caller are treated as missing.
     """
 
@@ -140,7 +140,10 @@ class CloudWatchLogs:
         return tuple(stream for stream in found if stream is not None and caller.reaches(stream.owner))
 
     async def are_in_group(self, names: Sequence[str], group: str, *, caller: Caller) -> bool:
-        """Whether there are names, all are of existing streams, and the job definitions name `group` for their logs."""
+        """Whether the job definitions of all streams `names` have `group` as their `awslogs-group`.
+
+        False without names, and if a stream does not exist.
+        """
         streams = await self.existing(names, caller=caller)
         jobs = await self._store.jobs([stream.tag.job_id for stream in streams])
         return len(streams) == len(names) > 0 and all(
@@ -153,7 +156,7 @@ class CloudWatchLogs:
     ) -> LogPage:
         """A page of one stream: events from `position` on, or with `backwards` the events before it.
 
-        None: from the beginning of the stream, or back from its end. Raises Invalid for an invalid position.
+        `position` None: from the beginning of the stream, or back from its end. Raises Invalid for an invalid position.
         """
         await self._tail.copy_new((stream,))
         read = pages.read_backwards if backwards else pages.read_forwards

@@ -103,7 +103,7 @@ class CatalogStore(Protocol):
     ) -> None:
         """Replace the resource and store the update that changed it, in one transaction.
 
-        Updates older than `forget_before` may be deleted; None: none.
+        Updates older than `forget_before` may be deleted; None: no update.
         """
 
     async def consumable_update(self, name: ConsumableName, token: str) -> ConsumableUpdate | None:

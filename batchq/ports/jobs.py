@@ -56,12 +56,12 @@ class Failures(Struct, frozen=True, kw_only=True):
 
 
 class JobFactsQuery(Struct, frozen=True, kw_only=True):
-    """What is read of one job beside its record."""
+    """A query for the facts of one job beside its record."""
 
     job_id: JobId
-    #: Jobs that other jobs may repeat.
+    #: The jobs whose repetitions are read.
     repeated: Sequence[JobId]
-    #: The most jobs that wait for it which are read.
+    #: How many of the jobs that wait for this one are read at most; 0: none.
     dependents: int
 
 
@@ -90,9 +90,9 @@ class OverviewStore(Protocol):
     async def overview_facts(
         self, since: datetime, queries: Collection[WaitingQuery], *, visibility: Visibility | None
     ) -> OverviewFacts:
-        """The jobs that have failed since, the last ones first, as far as they can be read in bounded time.
+        """The failures since `since`, the last ones first, as far as they can be read in bounded time.
 
-        Also what `oldest_visible_runnable` returns for the queries: a second transaction would cost more than its read.
+        And what `oldest_visible_runnable` returns for `queries`: a second transaction would cost more than its read.
         """
 
     async def oldest_visible_runnable(self, queries: Collection[WaitingQuery]) -> Mapping[QueueName, datetime]:
@@ -224,7 +224,7 @@ class ChildRun(NamedTuple):
 
 
 def joined_runs(runs: Iterable[ChildRun]) -> tuple[ChildRun, ...]:
-    """The runs with neighbours of one status joined."""
+    """The runs, with adjacent runs of the same status joined."""
     joined: list[ChildRun] = []
     for run in runs:
         if joined and joined[-1].status is run.status and joined[-1].end == run.first:
@@ -282,7 +282,7 @@ class JobStore(
         """
 
     async def job_facts(self, query: JobFactsQuery) -> JobFacts:
-        """The facts, read in one transaction: a transaction costs more than each of them."""
+        """The facts of a job, read in one transaction: a transaction costs more than each of the reads."""
 
     async def ended_dependencies(self) -> tuple[JobId, ...]:
         """Finished jobs, and arrays in any status, that waiting jobs depend on."""

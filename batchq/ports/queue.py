@@ -40,6 +40,7 @@ class PlacedJobs(Struct, frozen=True, kw_only=True):
 
 
 def waiting_job(job: Job) -> WaitingJob:
+    """The job as `QueueReader.places` reads its place."""
     return WaitingJob(
         job_id=job.id,
         queue=job.spec.queue,

@@ -19,7 +19,7 @@ from batchq.domain.webhooks import (
 )
 from batchq.ports.history import FeedEntry, FeedFilter, FeedPage
 
-MAX_MATCHED = 256  # results of comparisons that are kept
+MAX_MATCHED = 256  # cached results of comparisons of a name with patterns
 
 
 class StoredWebhook(Struct, frozen=True, kw_only=True):
@@ -117,5 +117,5 @@ def _matches(selection: EventSelection, entry: FeedEntry) -> bool:
 
 @lru_cache(MAX_MATCHED)
 def _matches_any(name: str, patterns: tuple[str, ...]) -> bool:
-    """The children of an array, and the events of a job, have one name."""
+    """Whether a pattern matches. The result is cached: children of an array, and events of a job, have one name."""
     return any(matches_pattern(name, pattern) for pattern in patterns)

@@ -47,7 +47,7 @@ _DEFAULTS_CREATED = "defaults created"
 
 
 class ConsumableUsage(Protocol):
-    """What the engine knows: the usage of consumable resources by jobs, and since when its clock is steady.
+    """The usage of consumable resources by jobs, and the time for which the clock has not jumped.
 
     Usage is counted by name, so it outlives a deleted resource.
     """
@@ -59,7 +59,7 @@ class ConsumableUsage(Protocol):
         """Units that jobs have taken in total while the resource was NON_REPLENISHABLE."""
 
     def steady_since(self, now: datetime) -> datetime:
-        """Since when the clock has counted without a jump: the start of the server, or the last jump."""
+        """The last jump of the clock, or the start of the server if there was none."""
 
 
 class Quantities(Struct, frozen=True, kw_only=True):

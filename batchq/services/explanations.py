@@ -86,10 +86,11 @@ class ExplanationService:
         failed_child: Job | None,
         places: Mapping[JobId, QueuePosition] | None = None,
     ) -> Mapping[JobId, Explanation]:
-        """`places`: of the jobs that wait to be placed; None: they are read."""
+        """`places`: the places of the jobs that wait to be placed; None: the places are read."""
         if not jobs:
             return {}
-        ids, heads = {job_id for job in jobs for job_id in _ids_to_read(job)}, set[JobId]()
+        ids = {job_id for job in jobs for job_id in _ids_to_read(job)}
+        heads = set[JobId]()
         if any(is_queued_for_placement(job) and job.blocked_at is not None for job in jobs):
             heads = {head.job_id for head in list(self._engine.queue_heads().values())[:MAX_HEADS]}
         known = {job.id: job for job in jobs if job.id in heads}

@@ -38,7 +38,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     why: Explanation | None = None
     #: The newest job that repeats this finished job or, without one, its array; None without either.
     rerun: JobId | None = None
-    #: Jobs that wait for this one, as far as they are visible; at most as many as the reader asked for.
+    #: Visible jobs that wait for this one, up to the number that the method states or takes.
     dependents: tuple[Job, ...] = ()
     #: Oldest first.
     history: tuple[HistoryEntry, ...] = ()

@@ -206,7 +206,7 @@ class JobService:
     async def facts(self, job: Job, *, dependents: int, caller: Caller) -> JobFacts:
         """The facts of a visible job; for a node the history of its whole job, and no dependents.
 
-        `dependents`: the most that are read; those that are not visible are left out then.
+        `dependents`: how many are read at most. Those that are not visible are left out of the result.
         """
         (whole, node), repeated = node_of(job.id), repeatable([job])
         query = JobFactsQuery(

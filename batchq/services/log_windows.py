@@ -66,7 +66,7 @@ class LogPages:
         return await self.of_job(job_id, job, attempt=attempt, container=container)
 
     async def of_job(self, job_id: JobId, job: Job, *, attempt: int | None, container: str | None) -> JobLog:
-        """As `find`, of a job that the caller has read. `job_id`: its own id, or that of one of its nodes."""
+        """As `find`, for a `job` that was read before. `job_id`: the id of the job, or of one of its nodes."""
         names = container_names(job_id, job)
         log = JobLog(
             job_id=job_id,

@@ -116,12 +116,12 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 class _QueueCounts(Struct, frozen=True, kw_only=True):
-    """The unfinished jobs that a caller sees."""
+    """The counts of the unfinished jobs that a caller sees."""
 
-    #: Jobs that are no arrays.
+    #: Of jobs that are not arrays.
     jobs: Counter[tuple[QueueName, Status]]
     arrays: Counter[QueueName]
-    #: Which RUNNABLE jobs there are.
+    #: One query for each group that has RUNNABLE jobs.
     waiting: Collection[WaitingQuery]
 
 

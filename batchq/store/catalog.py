@@ -150,7 +150,7 @@ def _definitions(
 
 
 def _values(connection: Connection, listed: Iterable[tuple[str, int]]) -> Iterator[tuple[str]]:
-    """The stored values of revisions, each read when it is needed: the list is sorted without them."""
+    """The stored values of listed revisions, each read when it is used: SQLite sorts names and numbers alone."""
     for name, revision in listed:
         yield from connection.execute(SQL["job_definition"], {"name": name, "revision": revision})
 

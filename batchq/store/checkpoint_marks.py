@@ -30,7 +30,7 @@ class Marks(Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests: tuple[int, ...] = ()
 
     def period(self, name: str, changed_at: int) -> int:
-        """The period in which a checkpoint was written: the number of the first mark after that."""
+        """The period in which a checkpoint was last changed: the number of the first mark after the change."""
         seen_at, period = self.seen.get(name, (None, 0))
         return period if seen_at == changed_at else self.last + 1
 

@@ -61,7 +61,10 @@ def child_runs(connection: Connection, parent: JobId) -> tuple[ChildRun, ...]:
 
 
 def _runs(connection: Connection, sequences: range, *, first_child: int) -> Iterator[ChildRun]:
-    """The ranges of equal statuses. If rows are missing between others, each half is read by itself."""
+    """The runs of the children in a range of sequences. `first_child`: the sequence of the child with index 0.
+
+    The statement returns no sequences between the first and the last. If some are missing, each half is read again.
+    """
     first, last, listed = connection.execute(
         SQL["statuses_of_children"], job_reads.sequence_range(sequences)
     ).fetchone()

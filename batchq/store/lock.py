@@ -82,7 +82,7 @@ class DataLock:
         return os.fstat(self._descriptor).st_mtime_ns
 
     def write_restored(self, instance: str, data: Path) -> None:
-        """As `write`, after the database was restored. Raises StoreFailed; the next server writes the file then."""
+        """As `write`, after the database was restored. Raises StoreFailed; the next server then writes the file."""
         try:
             self.write(instance)
         except OSError as why:

@@ -1,8 +1,8 @@
-"""The replacement of a database by a restored one: the name of the replaced database, and what an interruption leaves.
+"""Replaces a database by a restored one, and removes what an interrupted replacement leaves.
 
-The replaced database gets a second name before the restored one is renamed to the first. If the process is killed in
-between, both names are those of the same file: a database in use must not have two, because its write-ahead log belongs
-to one of them.
+The replaced database gets a second name, and then the restored one is renamed to the first name. If the process is
+killed in between, the old database has both names. A database in use must have one name, because SQLite finds its
+write-ahead log by the name.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ BESIDE = ("-journal", "-wal", "-shm")  # files of SQLite beside a database
 
 
 def part_prefix(file: Path) -> str:
-    """How the names begin of temporary files that become `file`; they end with PART."""
+    """The prefix of the names of temporary files that become `file`. These names end with PART."""
     return f".{file.name}."
 
 
@@ -35,10 +35,10 @@ def remove_interrupted_restore(database: Path) -> None:
 
 
 def replace_database(database: Path, part: Path, now: datetime) -> Path | None:
-    """Rename `part` to `database`. Returns the path of the replaced database; None if there was none.
+    """Rename `part` to `database`. Returns the new path of the replaced database; None if there was none.
 
-    The write-ahead log of the replaced database is merged into it first; if that is not possible, the files beside it
-    are renamed too. Raises StoreRefused if another process has the database open.
+    The write-ahead log of the replaced database is merged into it first. If the database is too damaged for that, its
+    write-ahead log is renamed with it. Raises StoreRefused if another process has the database open.
     """
     kept = database.with_name(f"{database.name}.before-{now:%Y%m%dT%H%M%S%fZ}")
     exists = database.exists()
@@ -59,12 +59,12 @@ def replace_database(database: Path, part: Path, now: datetime) -> Path | None:
 
 
 def recover(database: Path) -> None:
-    """Roll back a transaction that a killed process has left: a read-only connection cannot. Damage is ignored."""
+    """Roll back the transaction of a killed process, which a read-only connection cannot do. Damage is ignored."""
     try:
         with closing(sqlite3.connect(database, isolation_level=None, timeout=MERGE_BUSY_TIMEOUT)) as connection:
             connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error:
-        return  # a check of the file reports the error
+        return  # the check of the file that follows reports the error
 
 
 def _merge_wal(database: Path) -> bool:

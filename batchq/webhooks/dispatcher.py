@@ -269,7 +269,7 @@ class WebhookDispatcher:
         self._set_progress(webhook.id, skipped(self._progress(webhook), page.next, gap=page.gap))
 
     async def _selects(self, webhook: Webhook, entry: FeedEntry) -> bool:
-        """As `selects`, for one webhook of a user in each pass of the event loop: 100 patterns take milliseconds."""
+        """As `selects`. Each pass of the event loop compares one event of a user: 100 patterns take milliseconds."""
         async with self._matching.of(webhook.owner.user):
             await asyncio.sleep(0)  # noqa: TID251 - yields the event loop
             return selects(webhook, entry)

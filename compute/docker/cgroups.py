@@ -51,8 +51,8 @@ class UseReader:
     async def measure(self, containers: Mapping[Tag, str], at: datetime) -> Mapping[Tag, Use] | None:
         """As `measure` of the port. All files are read by one call of a thread.
 
-        The layout is learnt again when no cgroup is found: the engine may have been replaced or configured anew. A
-        server with several engines asks each of them, also if all containers are on another one.
+        The layout is learnt again when no cgroup is found: the engine may have been replaced or configured anew.
+        `containers` is empty if a server has several engines, and all containers are on another one.
         """
         if not containers:
             return {}

@@ -131,7 +131,7 @@ class EngineConnection:
         return response
 
     def close(self) -> None:
-        """Close the connection, except under a streamed body that is not at its end. A later request reconnects."""
+        """Close the connection, unless a streamed body is still being read. A later request reconnects."""
         self._reclaim()
         self._disconnect()
 

@@ -58,7 +58,7 @@ def remove_by_id(client: Client, container_id: str) -> None:
 
 
 def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) -> list[object]:
-    """List the containers of the instance, in any state, without copies.
+    """List the containers of the instance, in any state, without copies (`is_copy`).
 
     Podman can lose the storage of a container and then refuses every list, until the container is removed. `is_own`
     returns whether batchq created the container with this id: only such a container is removed.
@@ -80,10 +80,10 @@ def list_instance(client: Client, instance: str, is_own: Callable[[str], bool]) 
 
 
 def is_copy(client: Client, instance: str, row: object) -> bool:
-    """Whether another client created the container of a list from an image that was committed from a job's container.
+    """Whether a listed container is a copy: not created by batchq, but from the committed image of a job's container.
 
-    Such an image has the labels of the job's container, and no image sets a name. A container of a job that an
-    administrator renamed is not a copy: its labels are not those of its image.
+    `docker commit` copies the labels of the container into the image, but not its name. A container of a job that an
+    administrator renamed is not a copy: its image does not have these labels.
     """
     tag = tag_of(labels_of(row, "Labels"), instance)
     names = member(row, "Names", of=object)

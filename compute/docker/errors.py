@@ -84,7 +84,7 @@ _HOST = re.compile(
             # The disk with the engine's own state, not the container's file system.
             rf"{_CALL} {_PATH}/(?:overlay2|containers)/{_ID}(?:-init)?(?:/[\w.-]+)?: {_BROKEN_DISK}",
             rf"{_CALL} /(?:var/)?run{_PATH}: {_BROKEN_DISK}",
-            # The same of containerd's image store. Paths in the file system of a container have the container's id.
+            # The same for containerd's image store. A path in the file system of a container contains its id.
             rf"(?:failed to [\w ]+: )*{_CALL} (?!\S*/{_ID}/){_PATH}/io\.containerd\.[\w.-]+{_PATH}: {_BROKEN_DISK}",
         )
     )

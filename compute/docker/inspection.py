@@ -10,7 +10,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 from batchq.ports.runtime import ContainerState, Created, Inspection
 
-#: The signals of Linux, by name without `SIG` and by number. glibc uses 32 and 33.
+#: The signals of Linux, by name without `SIG` and by number, without 32 and 33, which glibc uses itself.
 _SIGNALS = frozenset(
     {
         *(name.removeprefix("SIG") for name in Signals.__members__),
@@ -123,9 +123,9 @@ def parse_created(tag: Tag, inspected: object) -> Created:
 
 
 def stop_signal(inspected: object) -> str:
-    """The stop signal of the image; SIGTERM if the image has none, or one that does not exist, as `docker stop` does.
+    """The stop signal of the image. SIGTERM if the image has none, or one that does not exist, as for `docker stop`.
 
-    The engine does not check the signal of an image, and would refuse to send it.
+    The engine does not validate the signal of an image, and refuses to send an unknown one.
     """
     own = member(inspected, "Config", of=dict).get("StopSignal")
     return own if isinstance(own, str) and own.upper().removeprefix("SIG") in _SIGNALS else "SIGTERM"

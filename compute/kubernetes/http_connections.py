@@ -230,8 +230,8 @@ class HttpConnections:
     ) -> AsyncIterator[HttpStream]:
         """A GET request whose reply is read as it arrives. Raises as `request`.
 
-        `silence`: seconds without anything after which no valid reply has arrived; None: the caller decides, once the
-        head of the reply has arrived. A kubelet sends the head of a log that is followed at once.
+        `silence`: seconds without a byte after which RuntimeUnknown is raised. None: REQUEST_TIMEOUT until the head of
+        the reply, and no limit after it. A kubelet sends the head of a followed log at once.
         """
         call = f"GET {path}"
         request = self._encode("GET", path, query, headers, None)

@@ -289,7 +289,7 @@ class FollowedLog:
         self._rest = rest
         self._path = path
         self._container = container
-        #: What the connection with the most bytes has received, and how many these were.
+        #: What the connection that received most has received, up to MAX_FOLLOWED, and how many bytes it received.
         self._content, self._size = list[bytes](), 0
         self._connected = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name=f"kubernetes: follow {path}")
@@ -326,9 +326,10 @@ class FollowedLog:
             self._connected.set()
 
     async def _read(self) -> bool:
-        """Follow the log from its beginning by one connection. Returns whether the log may have more.
+        """Follow the log from its beginning over one connection. Returns whether it must be followed again.
 
-        A program may write nothing for minutes while it stops, and the connection may be broken unnoticed meanwhile.
+        True after a silence: a program may write nothing for minutes while it stops, and a broken connection looks the
+        same.
         """
         content, size = list[bytes](), 0
         try:

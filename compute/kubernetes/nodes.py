@@ -40,6 +40,7 @@ CONDITIONS = "node.kubernetes.io/"
 EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 MIB = 2**20
 QUANTITIES = 1000  # that are kept parsed: most pods have the same few
+_NOTHING = Resources(millicpus=0, memory_mib=0)
 _FACTORS = {
     "": Decimal(1),
     "n": Decimal("1e-9"),
@@ -299,17 +300,18 @@ def _ready(status: Mapping[str, Any]) -> Mapping[str, Any]:
 def demand_of(pod: Pod) -> Resources:
     """What the kubelet reserves for the pod.
 
-    An init container with the restart policy Always is a sidecar, which runs on beside the other containers. `overhead`
-    is that of the pod's RuntimeClass. Resources of the pod itself replace those of its containers.
+    Kubernetes: an init container with the restart policy Always is a sidecar: it runs on beside later containers. The
+    member `overhead` is that of the pod's RuntimeClass. Resources of the pod itself replace those of its containers.
     """
-    spec, sidecars, initial = pod["spec"], Resources(millicpus=0, memory_mib=0), Resources(millicpus=0, memory_mib=0)
+    spec, sidecars, largest_init = pod["spec"], _NOTHING, _NOTHING
     for container in spec.get("initContainers") or ():
-        demand = total((sidecars, _requests(container.get("resources"))))
-        sidecars = demand if container.get("restartPolicy") == "Always" else sidecars
-        initial = _larger(initial, demand)
+        with_sidecars = total((sidecars, _requests(container.get("resources"))))
+        largest_init = _larger(largest_init, with_sidecars)
+        if container.get("restartPolicy") == "Always":
+            sidecars = with_sidecars
     running = total(_requests(container.get("resources")) for container in spec.get("containers") or ())
-    demand, own = _larger(total((running, sidecars)), initial), spec.get("resources")
-    if own:
+    demand = _larger(total((running, sidecars)), largest_init)
+    if own := spec.get("resources"):
         requested = _requests(own)
         demand = replace(
             demand,
@@ -358,7 +360,7 @@ def _parsed(number: str) -> Decimal:
 
 
 def _requests(resources: Mapping[str, Any] | None) -> Resources:
-    """What these `resources` of a container or a pod reserve. None: nothing."""
+    """What the member `resources` of a container or a pod reserves. None: nothing."""
     named = resources or {}
     requested = (named.get("limits") or {}) | (named.get("requests") or {})
     return Resources(

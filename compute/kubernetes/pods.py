@@ -27,6 +27,7 @@ from batchq.domain.ids import Tag
 from batchq.errors import RuntimeUnknown
 
 Pod = Mapping[str, Any]
+#: Replies of a request whose pod is gone, or has changed so that the request does not apply.
 UNCHANGED = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY})
 #: The member of a strategic merge patch with the finalizers that it removes. Others remain.
 REMOVED_FINALIZERS = "$deleteFromPrimitiveList/finalizers"
@@ -34,7 +35,7 @@ KILL_DEADLINE = 1  # seconds after the start of the pod; it has passed when it i
 
 
 class PodMetadata(TypedDict, total=False):
-    """What batchq reads of it. The rest, which tells who wrote which member, is half of a pod's JSON."""
+    """The members of `metadata` that batchq reads. Decoding skips `managedFields`, which is half of a pod's JSON."""
 
     name: str
     uid: str
@@ -47,6 +48,8 @@ class PodMetadata(TypedDict, total=False):
 
 
 class PodMembers(TypedDict, total=False):
+    """The members of a pod that batchq reads."""
+
     metadata: Required[PodMetadata]
     spec: dict[str, Any]
     status: dict[str, Any]
@@ -229,7 +232,7 @@ class Pods:
     async def _send_patch(
         self, pod: Pod, body: Mapping[str, Any] | Sequence[Mapping[str, Any]], content_type: str
     ) -> ApiReply:
-        """Raises RuntimeUnknown if others changed the pod again and again meanwhile, so that the server gave up."""
+        """Raises RuntimeUnknown for a conflict: the API server gave up, because other clients changed the pod."""
         path = f"{self.path}/{pod['metadata']['name']}"
         reply = await self._rest.request("PATCH", path, body=body, content_type=content_type)
         if reply.status == HTTPStatus.CONFLICT:
@@ -243,7 +246,7 @@ def is_shared(pod: Pod) -> bool:
 
 
 def changes_by_admission(requested: Pod, created: Pod) -> dict[str, str]:
-    """What the admission of the cluster changed of the containers that batchq requested, by name."""
+    """What admission changed in the containers that batchq requested, as text, by the name of the container."""
     found = {container["name"]: container for container in created["spec"].get("containers") or ()}
     changes = {}
     for container in requested["spec"]["containers"]:
@@ -283,7 +286,7 @@ def is_confirmed_deletion(pod: Pod) -> bool:
 
 
 def _check(reply: ApiReply, call: str) -> None:
-    """Raise RuntimeUnknown for an error that does not mean that there is nothing to change."""
+    """Raise RuntimeUnknown for an error, except those of UNCHANGED."""
     if not reply.ok and reply.status not in UNCHANGED:
         raise RuntimeUnknown(f"{call}: {reply.message}")
 

@@ -1,6 +1,6 @@
-"""What a refusal of a pod by the namespace means: pods of others may leave room later, or the pod never fits. Pure.
+"""Decides whether a pod that its namespace refuses may be created later, once other pods have left room. Pure.
 
-The API server names the quota with what the pod requests, what is in use and the limit, each as `NAME=QUANTITY,...`.
+The API server names the quota, what the pod requests, what is in use and the limit, each as `NAME=QUANTITY,...`.
 """
 
 import re
@@ -15,9 +15,10 @@ _TERMINATING = "because it is being terminated"
 
 
 def namespace_refusal(reply: ApiReply) -> RuntimeUnknown | None:
-    """The refusal of a pod that is created once the namespace permits it; None: the reply is about the pod itself.
+    """The error of a pod that can be created later; None if the reply is not such a refusal.
 
-    That includes a pod that requests more than the whole quota.
+    A pod that requests more than the whole quota can never be created: None. A namespace that is being terminated
+    permits no pod, but one with the same name may.
     """
     if reply.status != HTTPStatus.FORBIDDEN:
         return None

@@ -251,7 +251,7 @@ class KubernetesRuntime:
         self._nodes.release(uid_of(pod))
 
     async def _remove_again(self, pod: Pod) -> None:
-        """Remove a pod whose removal did not follow that of its last container. A failure must not hide other pods."""
+        """Remove a pod without containers, whose removal failed before. A failure must not hide other pods."""
         try:
             await self._remove_pod(pod)
         except RuntimeUnknown as unknown:

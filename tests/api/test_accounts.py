@@ -141,13 +141,12 @@ def changes(operation, status):
 
 
 def calls_of_servers():
-    """The calls of each row of the table, for one server each: the last one may change what the server has stored."""
+    """The calls of each row of the table, divided so that only the last call of a server may change what is stored."""
     for operation, body, statuses in TABLE:
-        answers = [*zip(CALLERS, statuses, strict=True)]
-        first, *others = sorted(answers, key=lambda answer: changes(operation, answer[1]), reverse=True)
-        alone = [answer for answer in others if changes(operation, answer[1])]
-        unchanged = [answer for answer in others if not changes(operation, answer[1])]
-        for calls in ([*unchanged, first], *([answer] for answer in alone)):
+        calls_of_row = [*zip(CALLERS, statuses, strict=True)]
+        changing = [call for call in calls_of_row if changes(operation, call[1])]
+        others = [call for call in calls_of_row if not changes(operation, call[1])]
+        for calls in ([*others, *changing[:1]], *([call] for call in changing[1:])):
             yield pytest.param(operation, body, calls, id=f"{calls[-1][0]}-{operation}-{body}")
 
 

@@ -62,7 +62,7 @@ async def test_the_end_of_stdin_ends_the_input_of_the_command(data, capfd):
     assert await batchq("exec", "train", "--", "cat") == 0
 
 
-async def test_input_behind_the_end_of_the_input_ends_the_session_with_a_reason(data, capfd, monkeypatch):
+async def test_input_after_the_end_of_the_input_ends_the_session_with_a_reason(data, capfd, monkeypatch):
     await started(capfd, "train", exec_echoes=True)
     monkeypatch.setattr(SimulatedExecSession, "end_input", stays_open)
     await batchq("list", "-o", "ids")
@@ -78,7 +78,7 @@ async def test_input_behind_the_end_of_the_input_ends_the_session_with_a_reason(
 
 
 async def stays_open(session):
-    """The end of the input, of a command that runs on."""
+    """In place of `end_input`: the command runs on."""
 
 
 async def test_refusals_have_the_sentence_of_the_server(data, capfd):

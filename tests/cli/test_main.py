@@ -180,6 +180,8 @@ def test_the_list_of_commands_is_as_wide_as_the_terminal(capsys, monkeypatch):
         (["key", "create", "bob"], "unrecognized arguments: bob; did you mean '--user bob'? see batchq key create"),
         (["--url", "http://a:1", "list"], "unknown command 'http://a:1'; flags follow the command, as in: batchq list"),
         (["list", "--json"], "unrecognized arguments: --json; in place of --json: -o json; see batchq list --help"),
+        (["exec", "-it", "a", "sh"], "unrecognized arguments: -it sh; in place of -it: nothing: in a terminal"),
+        (["submit", "a", "-l", "b=1"], "unrecognized arguments: -l b=1; in place of -l: --vcpus, --memory and --time"),
         (
             ["terminate", "--all"],
             "unrecognized arguments: --all; in place of --all: -t all; see batchq terminate --help",

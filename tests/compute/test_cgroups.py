@@ -208,7 +208,7 @@ async def test_io_that_the_kernel_does_not_count_is_not_measured(tmp_path):
     assert (found.bytes_read, found.bytes_written) == (None, None)
 
 
-async def test_nothing_is_learnt_from_no_containers(tmp_path):
+async def test_without_containers_no_layout_is_learnt(tmp_path):
     machine = Machine(tmp_path, version="v2", path=V2_PATHS[0])
 
     assert await machine.reader().measure({}, NOW) == {}

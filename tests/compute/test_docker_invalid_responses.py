@@ -37,7 +37,8 @@ BODIES = [
     b'{"error": {"not": "text"}}',
 ]
 STATUSES = [200, 301, 404, 409, 500]
-#: The same code reads the bodies of all errors: `make check` sends all bodies with one of them, two with the others.
+#: The same code reads the bodies of all error statuses: `make check` sends all bodies with 200 and 500, and two bodies
+#: with the other statuses.
 QUICK = {*product(BODIES, (200, 500)), *product(BODIES[3:5], STATUSES)}
 RESPONSES = [
     pytest.param(*response, marks=() if response in QUICK else pytest.mark.exhaustive)

@@ -16,7 +16,7 @@ PAGES, SLICES = 12, 20
 @pytest.fixture(autouse=True)
 def slices_of_one_part(monkeypatch):
     monkeypatch.setattr(rendering, "SLICE", 0.0)
-    monkeypatch.setattr(rendering, "PARTS", 1)
+    monkeypatch.setattr(rendering, "PARTS_AT_ONCE", 1)
 
 
 async def test_one_page_continues_in_each_iteration_of_the_event_loop():

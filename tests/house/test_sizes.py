@@ -28,7 +28,7 @@ MAX_PACKAGE_LINES = {
     "batchq/ports": 3_300,
     "batchq/server": 1_400,
     "batchq/services": 4_950,
-    "batchq/store": 6_550,
+    "batchq/store": 6_600,
     "batchq/system": 850,
     "batchq/webhooks": 850,
     "compute": 700,

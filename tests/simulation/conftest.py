@@ -1,4 +1,4 @@
-"""What earlier tests left is exempt from the collections of garbage between simulated runs."""
+"""Collections of garbage between simulated runs do not examine the objects of earlier tests."""
 
 import gc
 
@@ -7,8 +7,9 @@ import pytest
 
 @pytest.fixture(scope="module", autouse=True)
 def frozen():
-    """`simulate` collects garbage after some runs. In a worker that has run other tests each collection would also
-    examine their objects, which takes longer than the runs.
+    """Exempt all present objects from later collections.
+
+    `simulate` collects garbage after some runs. To examine the objects of other tests would take longer than the runs.
     """
     gc.collect()
     gc.freeze()

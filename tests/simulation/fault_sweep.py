@@ -62,7 +62,8 @@ def points(case: Case, moment: Moment = lambda _run, _point: True, planned: Plan
 def crashes(case: Case, planned: PlannedFault = NONE) -> Iterator[PlannedFault]:
     """The server dies in each state that outlives it, and after each call that the engine carries out later.
 
-    A call that the engine carries out at once, or not at all, leaves what is left after or before it.
+    A call that the engine carries out at once, or not at all, needs no crash of its own: the state is that of the point
+    after the call, or before it.
     """
     result, found = crash_points(case, planned)
     for downtime in DOWNTIMES:
@@ -77,7 +78,7 @@ def crash_points(
 ) -> tuple[CaseResult, list[int]]:
     """The run without a crash, and the first point of each state that outlives a server.
 
-    Two points of three follow another one of the same state: they are reads, or before a call that changes something.
+    Two points of three have the state of an earlier one: nothing was changed in between.
     """
     found: dict[Hashable, int] = {}
     points = count()
@@ -90,9 +91,9 @@ def crash_points(
 
 
 def outliving(run: CaseRun) -> Hashable:
-    """What a server that dies now leaves: the database, requests that were answered, containers, images and files.
+    """The state that a server leaves if it dies now: database, answered requests, containers, images and files.
 
-    The second of the virtual time is a part of it: an exit may be before or after the start of the next server.
+    The virtual time in whole seconds is a part of the state: a container may exit before or after the next start.
     """
     world, now = run.world, run.world.clock.now()
     engine = world.machine.engine

@@ -9,7 +9,7 @@ FULL = 100  # of a test without a number, in `make test`; the default of hypothe
 
 
 def examples(number):
-    """The number for `max_examples` of a test that has so many in `make test`. At least 1: a tenth in `make check`."""
+    """The `max_examples` of a test that has `number` examples in `make test`: a tenth in `make check`, at least 1."""
     return max(1, number * settings.default.max_examples // FULL)
 
 
@@ -20,6 +20,6 @@ def quick_seeds(quick, *, of):
 
 def pairs(members, *, offset):
     """All pairs of these members; in `make check` a third, with each member at both places. `offset`: which third."""
-    every = product(enumerate(members), repeat=2)
-    is_full = examples(FULL) == FULL
-    return [(one, two) for (first, one), (second, two) in every if is_full or (first + second) % 3 == offset % 3]
+    numbered = product(enumerate(members), repeat=2)
+    has_all = examples(FULL) == FULL
+    return [(one, two) for (first, one), (second, two) in numbered if has_all or (first + second) % 3 == offset % 3]

@@ -47,7 +47,7 @@ def test_the_longest_patterns_of_a_webhook_are_matched_within_milliseconds():
 
 
 def test_events_with_one_name_are_compared_with_the_patterns_once(monkeypatch):
-    """As the children of an array."""
+    """Children of an array have the name of the array."""
     compared = []
     monkeypatch.setattr(webhooks, "matches_pattern", lambda name, pattern: compared.append(name))
     selection = EventSelection(kinds=tuple(EventKind), names=("one-child",))

@@ -107,14 +107,14 @@ class AuditTrail(Struct, kw_only=True):
     #: Who requests the present changes; None: the server itself makes them, and they are not recorded.
     caller: Caller | None = None
 
-    def act_for(self, caller: Caller | None) -> None:
-        """From now on this user requests the changes; None: the server itself makes them."""
+    def set_caller(self, caller: Caller | None) -> None:
+        """Set `caller` for the next changes."""
         self.caller = caller
 
     @contextmanager
-    def acting_for(self, caller: Caller | None) -> Iterator[None]:
-        """Changes within the context are requested by this user; None: by the server itself."""
-        before, self.caller = self.caller, caller
+    def as_server(self) -> Iterator[None]:
+        """The server itself makes the changes within the context."""
+        before, self.caller = self.caller, None
         try:
             yield
         finally:

@@ -75,9 +75,10 @@ class Reservations:
         return self._unknown + (len(self._known) if until is None else bisect_right(self._known, until, key=_start))
 
     def reserved_for(self, count: int) -> Amounts:
-        """The `amounts` of the first `count` reservations, and the `reserved` ones of all reservations.
+        """What a job must leave free: the `amounts` of the first `count` reservations, and `reserved` of all of them.
 
-        The reservations without a known start come first, then the others by start.
+        The result has the sum for each dimension. The reservations without a known start are the first, and the others
+        follow by their start.
         """
         if count == self._unknown + len(self._known):
             return self._of_all

@@ -62,8 +62,8 @@ class Start:
     _pulled = False
     #: How many refusals have been followed by a retry.
     _refusals = 0
-    #: How many tries have had no effect.
-    _tries = 0
+    #: How many tries ended with StartHadNoEffect.
+    _no_effects = 0
     #: Seconds before the next try after an unanswered call or a failure of the host.
     _pause = FIRST_PAUSE
     #: The result once the start has failed or is lost; None: it is tried again.
@@ -136,7 +136,7 @@ class Start:
                 log.log(level, "container %s: not started yet, the start is retried: %s", self._tag, unknown)
                 phase = StartPhase.REFUSED if isinstance(unknown, StartHadNoEffect) else StartPhase.UNANSWERED
                 self._enter(phase, str(unknown))
-                self._tries += phase is StartPhase.REFUSED
+                self._no_effects += phase is StartPhase.REFUSED
                 await self._sleep(self._pause)
                 self._pause = min(self._pause * 2, MAX_PAUSE)
             except (ImageUnavailable, NameTaken) as unusable:
@@ -352,9 +352,9 @@ class Start:
 
     def _enter(self, phase: StartPhase, error: str = "") -> None:
         """Record what the start does from now on; a phase that continues keeps its time."""
-        known = self.progress
+        known, refusals = self.progress, self._refusals + self._no_effects
         since = known.since if known.phase is phase else self._clock.now()
-        self.progress = replace(known, phase=phase, since=since, refusals=self._refusals + self._tries, error=error)
+        self.progress = replace(known, phase=phase, since=since, refusals=refusals, error=error)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep. Abandoning the start ends the sleep, but later sleeps of an abandoned start have their full length."""

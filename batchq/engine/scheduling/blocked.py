@@ -194,7 +194,7 @@ class TimeLimits:
         self._marks = None
 
     async def cancel(self, unit: UnitOfWork, *, recheck_due: bool) -> None:
-        """Cancel the jobs that are due. `recheck_due`: the unschedulable jobs are examined again before their scan."""
+        """Cancel the jobs that are due. `recheck_due`: unschedulable jobs are not cancelled yet."""
         marks = self._heads.marks
         if self._heads_due is not None and self._heads_due <= unit.now:
             unknown = unit.not_loaded(job.job_id for job in marks.values())

@@ -131,10 +131,9 @@ class Scheduler:
         self.recent_starts = RecentStarts(clock.now())
         #: The result of the last placement pass.
         self._pass_memo = PassMemo()
-        #: As last saved, and as the present unit of work leaves it.
-        self._saved = self._staged = PlacementState(
-            unschedulable_after=-1
-        )  # machines may have changed before the start
+        #: As last saved, and as the present unit of work leaves it. At first all unschedulable jobs are examined again:
+        #: machines may have changed before the start.
+        self._saved = self._staged = PlacementState(unschedulable_after=-1)
         #: Whether the start times stored before the restart have been read.
         self._promises_read = False
         self.time_limits = TimeLimits(

@@ -452,7 +452,7 @@ async def test_a_pod_that_itself_uses_the_quota_up_is_found_again(model):
 
 
 async def test_a_pod_waits_for_the_end_of_its_namespace(model):
-    """Its successor is another one, which an operator has to accept."""
+    """The namespace may be created again with the same name."""
     runtime, cluster = model
     with pytest.raises(RuntimeUnknown):
         await _create_answered(runtime, cluster, 403, "unable to create new content, because it is being terminated")
