@@ -128,7 +128,7 @@ def _stop_target(unit: UnitOfWork, bulk_stop: BulkStop, target: StopTarget) -> J
     if container is not None:
         return _stop_container(unit, bulk_stop, job, container)
     unit.step(job.id, request.event(node=target.part, requested_at=bulk_stop.requested_at))
-    shown = job if target.part is None else views.node_view(job, target.part)
+    shown = views.with_order_applied(job) if target.part is None else views.node_view(job, target.part)
     became = stop_outcome(request.kind, shown.status, has_children=has_children(shown))
     _audit(unit, bulk_stop, job, shown.id, became)
     return JobOutcome(

@@ -202,6 +202,18 @@ async def test_children_of_a_selected_array_do_not_start_before_it_is_stopped():
     assert child_id(TWO, 0) not in started(harness)
 
 
+async def test_an_array_that_an_earlier_order_of_the_same_unit_of_work_has_ended_is_reported_as_finished():
+    harness, (cancel, _), (terminate, reports) = await harness_with(), order(), order(kind=StopKind.TERMINATE)
+    await harness.process(submit(TWO, array_size=5))
+    await harness.process(ContinueWork())
+    await harness.process(cancel, terminate)
+
+    await harness.process(ContinueWork())
+
+    [outcome] = reports[0]
+    assert (outcome.job_id, str(outcome.outcome), outcome.children) == (TWO, "ALREADY_FINISHED", 0)
+
+
 async def test_a_restarted_server_continues_where_it_ended():
     jobs = [runnable() for _ in range(8)]
     gone = await harness_with(*jobs)

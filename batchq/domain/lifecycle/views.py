@@ -212,6 +212,11 @@ def has_pending_order(job: Job) -> bool:
     return arrays.at_work(job) and job.array_state is not None and job.array_state.ordered_at is not None
 
 
+def with_order_applied(job: Job) -> Job:
+    """The job; an array with a pending order as it will be once the order is applied to all children."""
+    return PendingArrayOrders({job.id: job}).project(job) if has_pending_order(job) else job
+
+
 def _ended_at(parent: Job) -> datetime | None:
     return None if parent.array_state is None else parent.array_state.ended_at
 
