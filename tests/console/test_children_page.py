@@ -4,10 +4,17 @@ import csv
 import io
 import re
 
+import pytest
+
 from batchq.compute.simulated.script import Script, script_variable
 from tests.service.job_queue import ENDLESS
 
 FAILS = Script(seconds=0, exit_code=1)
+
+
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
 
 
 async def failed_array(browser, size):
