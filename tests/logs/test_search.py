@@ -83,13 +83,13 @@ async def test_a_page_may_be_empty_before_the_last(logs, running, engine, archiv
 
 @pytest.fixture
 async def many(store, engine, monkeypatch):
-    """More streams than are searched at once, each with a line: `line 0`, `line 1`, ..."""
+    """More streams than are searched at once, each with a line: `line 0`, `line 1`, ... The last by name are oldest."""
     monkeypatch.setattr(service, "MAX_STREAMS_PER_SEARCH", AT_ONCE)
     jobs = [job(status=Status.RUNNING) for _ in range(MANY)]
     streams = [log_stream(of) for of in jobs]
     await store.commit(Changes(inserted=tuple(jobs), streams=tuple(streams)))
     for number, stream in enumerate(streams):
-        engine.write(stream.tag, f"line {number}", at=1 + number)
+        engine.write(stream.tag, f"line {number}", at=MANY - number)
 
 
 async def test_many_streams_are_searched_in_parts(logs, many):
