@@ -41,10 +41,10 @@ async def test_head_of_a_page_has_its_headers_and_no_content(browser):
     assert head.headers["Content-Type"] == page.headers["Content-Type"]
 
 
-async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_changed(browser):
-    whole, part = await browser.open("/ui/"), await browser.open("/ui/", X_Fragment="live")
+async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_changed(own_browser):
+    whole, part = await own_browser.open("/ui/"), await own_browser.open("/ui/", X_Fragment="live")
     assert part.body in whole.body
-    same = await browser.open("/ui/", X_Fragment="live", If_None_Match=part.headers["ETag"], status=304)
+    same = await own_browser.open("/ui/", X_Fragment="live", If_None_Match=part.headers["ETag"], status=304)
     assert same.body == ""
 
 
