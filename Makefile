@@ -47,6 +47,9 @@ develop: $(DEVELOPED) ## Install into .venv also what the tests and the linters 
 
 $(DEVELOPED): pyproject.toml .ci/constraints.txt
 	@.ci/venv $(PYTHON) dev
+	@# For all processes of tests, each of which would otherwise begin with it: the ranges of Unicode, 1.2 s, and bytecode.
+	@$(BIN)/python -c 'from hypothesis.strategies import text; text().validate()'
+	@$(BIN)/python -m compileall -q api batchq compute
 	@touch $(STAMP) $@
 
 check: develop ## Format, lint, types, imports and the quick tests, which start no process. Under two minutes.

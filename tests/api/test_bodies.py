@@ -97,11 +97,11 @@ NUMBERS = {
 
 
 @pytest.mark.fault("IN04", "IN07")
-@pytest.mark.parametrize("number", WRONG_NUMBERS, ids=lambda value: value[:10])
-async def test_integers_must_be_integers(sleeper, http, number):
-    statuses = {name: (await http.post(name, body=(body % number).encode()))[0] for name, body in NUMBERS.items()}
+async def test_integers_must_be_integers(sleeper, http):
+    for number in WRONG_NUMBERS:
+        statuses = {name: (await http.post(name, body=(body % number).encode()))[0] for name, body in NUMBERS.items()}
 
-    assert statuses == dict.fromkeys(NUMBERS, 400)
+        assert statuses == dict.fromkeys(NUMBERS, 400), number
 
 
 @pytest.mark.fault("IN04")

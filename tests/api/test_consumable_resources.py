@@ -279,22 +279,20 @@ async def test_pages_are_complete(jobs, boto):
     ]
 
 
-@pytest.mark.parametrize(
-    ("members", "text"),
-    [
-        ({"consumableResource": ""}, "'consumableResource' is a required field"),
-        ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
-        ({"consumableResource": ARN + "job-queue/default"}, "not found"),
-        ({"filters": [{"name": "STATUS", "values": ["FAILED"]}]}, "must be one of JOB_STATUS, JOB_NAME"),
-        ({"filters": [{"name": "JOB_STATUS", "values": ["OVER"]}]}, "Job status is not one of"),
-        ({"filters": [{"name": "JOB_NAME", "values": []}]}, "must have a value"),
-        ({"filters": [{"name": "JOB_NAME", "values": ["a", "b"]}]}, "must have one value"),
-        ({"filters": [{"name": "JOB_NAME", "values": ["a"]}] * 2}, "must not be named more than once"),
-        ({"maxResults": 101}, "maxResults"),
-        ({"maxResults": 0}, "maxResults"),
-        ({"nextToken": "x"}, "nextToken is not valid"),
-    ],
-    ids=lambda case: str(case)[:60],
-)
-async def test_invalid_queries_are_refused(jobs, refused, members, text):
-    assert text in await refused("ListJobsByConsumableResource", {"consumableResource": "licences"} | members)
+INVALID_QUERIES = [
+    ({"consumableResource": ""}, "'consumableResource' is a required field"),
+    ({"consumableResource": "nothing"}, "ConsumableResource nothing not found"),
+    ({"consumableResource": ARN + "job-queue/default"}, "not found"),
+    ({"filters": [{"name": "STATUS", "values": ["FAILED"]}]}, "must be one of JOB_STATUS, JOB_NAME"),
+    ({"filters": [{"name": "JOB_STATUS", "values": ["OVER"]}]}, "Job status is not one of"),
+    ({"filters": [{"name": "JOB_NAME", "values": []}]}, "must have a value"),
+    ({"filters": [{"name": "JOB_NAME", "values": ["a", "b"]}]}, "must have one value"),
+    ({"filters": [{"name": "JOB_NAME", "values": ["a"]}] * 2}, "must not be named more than once"),
+    ({"maxResults": 101}, "maxResults"),
+    ({"maxResults": 0}, "maxResults"),
+    ({"nextToken": "x"}, "nextToken is not valid"),
+]
+
+
+async def test_invalid_queries_are_refused(jobs, refuses):
+    await refuses("ListJobsByConsumableResource", INVALID_QUERIES, consumableResource="licences")

@@ -81,29 +81,29 @@ async def test_a_token_of_another_search_is_refused(submit, search, http):
     assert (status, answer["message"]) == (400, "nextToken is not valid.")
 
 
-@pytest.mark.parametrize(
-    ("members", "message"),
-    [
-        ({"jobStatuses": ["DONE"]}, "'DONE' is not a status"),
-        ({"jobs": ["1"]}, "'1' is not the id of a job"),
-        ({"parentId": "x"}, "'x' is not the id of a job"),
-        ({"idPrefix": "abcdefg"}, "'idPrefix' must have at least the first 8 characters"),
-        ({"orderBy": "NAME"}, "'orderBy' must be one of CREATED, ENDED"),
-        ({"orderBy": "ENDED", "children": True}, "'children' with 'orderBy' ENDED needs"),
-        ({"jobNames": []}, "'jobNames' is not valid"),
-        ({"jobNames": ["a"] * 101}, "'jobNames' is not valid"),
-        ({"maxResults": 1001}, "'maxResults' is not valid"),
-        ({"createdAfter": "noon"}, "'createdAfter' is not valid"),
-        ({"queue": "default"}, "'queue' is not supp"),
-        ({"jobQueues": ["nowhere"]}, "JobQueue nowhere not found."),
-        ({"users": ["unknown"]}, "User unknown not found."),
-        ({"accounts": ["none"]}, "Account none not found."),
-    ],
-)
-async def test_an_invalid_member_is_named(http, default_queue, members, message):
-    status, _, answer = await http.post("batchq/ListJobs", members)
+INVALID = [
+    ({"jobStatuses": ["DONE"]}, "'DONE' is not a status"),
+    ({"jobs": ["1"]}, "'1' is not the id of a job"),
+    ({"parentId": "x"}, "'x' is not the id of a job"),
+    ({"idPrefix": "abcdefg"}, "'idPrefix' must have at least the first 8 characters"),
+    ({"orderBy": "NAME"}, "'orderBy' must be one of CREATED, ENDED"),
+    ({"orderBy": "ENDED", "children": True}, "'children' with 'orderBy' ENDED needs"),
+    ({"jobNames": []}, "'jobNames' is not valid"),
+    ({"jobNames": ["a"] * 101}, "'jobNames' is not valid"),
+    ({"maxResults": 1001}, "'maxResults' is not valid"),
+    ({"createdAfter": "noon"}, "'createdAfter' is not valid"),
+    ({"queue": "default"}, "'queue' is not supp"),
+    ({"jobQueues": ["nowhere"]}, "JobQueue nowhere not found."),
+    ({"users": ["unknown"]}, "User unknown not found."),
+    ({"accounts": ["none"]}, "Account none not found."),
+]
 
-    assert (status, answer["message"][: len(message)]) == (400, message)
+
+async def test_an_invalid_member_is_named(http, default_queue):
+    for members, message in INVALID:
+        status, _, answer = await http.post("batchq/ListJobs", members)
+
+        assert (status, answer["message"][: len(message)]) == (400, message)
 
 
 async def test_filters_are_combined(server, submit, search):

@@ -47,38 +47,30 @@ async def test_a_queued_job_fails_with_the_unchanged_reason(submit, stop, descri
     assert (job["isCancelled"], job["isTerminated"]) == (operation == "CancelJob", operation == "TerminateJob")
 
 
-@pytest.mark.parametrize(
-    ("job_id", "delivered"),
-    [
-        (UNKNOWN_ID, True),
-        *((text, False) for text in ("garbage", "../../etc", "a" * 10240, ARN + "job-queue/x", "arn:")),
-    ],
-)
-async def test_an_unknown_id_is_not_an_error_and_changes_nothing(server, submit, stop, job_id, delivered):
+async def test_an_unknown_id_is_not_an_error_and_changes_nothing(server, submit, stop):
     await submit()
     before = server.stored_rows()
-    server.engine.reached.clear()
+    for job_id in (UNKNOWN_ID, "garbage", "../../etc", "a" * 10240, ARN + "job-queue/x", "arn:"):
+        server.engine.reached.clear()
 
-    await stop(job_id)
+        await stop(job_id)
 
-    assert server.stored_rows() == before
-    assert server.engine.reached.is_set() == delivered
+        assert server.stored_rows() == before
+        assert server.engine.reached.is_set() == (job_id == UNKNOWN_ID)
 
 
-@pytest.mark.parametrize(
-    ("members", "text"),
-    [
-        ({"jobId": ""}, "'jobId' is a required field (cannot be an empty string)"),
-        ({"reason": ""}, "'reason' is a required field (cannot be an empty string)"),
-        ({"reason": None}, "'reason'"),
-        ({"reason": "x" * 1025}, "'reason' must be at most 1024 characters"),
-        ({"reason": "a\0b"}, "NUL"),
-        ({"jobId": 7}, "'jobId'"),
-    ],
-    ids=str,
-)
-async def test_invalid_requests_are_refused(refused, operation, members, text):
-    assert text in await refused(operation, {"jobId": UNKNOWN_ID, "reason": "no"} | members)
+INVALID = [
+    ({"jobId": ""}, "'jobId' is a required field (cannot be an empty string)"),
+    ({"reason": ""}, "'reason' is a required field (cannot be an empty string)"),
+    ({"reason": None}, "'reason'"),
+    ({"reason": "x" * 1025}, "'reason' must be at most 1024 characters"),
+    ({"reason": "a\0b"}, "NUL"),
+    ({"jobId": 7}, "'jobId'"),
+]
+
+
+async def test_invalid_requests_are_refused(refuses, operation):
+    await refuses(operation, INVALID, jobId=UNKNOWN_ID, reason="no")
 
 
 @pytest.mark.parametrize("case", [("{}#3", 3), (ARN + "job/{}#3", 3), ("{}", None)], ids=str)
@@ -90,9 +82,11 @@ async def test_the_engine_gets_the_job_and_the_node(server, gang, stop, operatio
     assert server.engine.received == [(gang, EVENTS[operation](reason="no", user=ADMIN.user, node=node))]
 
 
-@pytest.mark.parametrize("node", ["4", "03", "99999"])
-async def test_an_unknown_node_is_not_an_error_and_changes_nothing(server, gang, submit, stop, node):
-    for job_id in (f"{gang}#{node}", f"{await submit()}#0"):  # a single job has no nodes
+async def test_an_unknown_node_is_not_an_error_and_changes_nothing(server, gang, submit, stop):
+    for job_id in (
+        *(f"{gang}#{node}" for node in ("4", "03", "99999")),
+        f"{await submit()}#0",
+    ):  # a single job has none
         await stop(job_id)
 
     assert server.engine.received == []

@@ -3,6 +3,7 @@
 import json
 import re
 from io import BytesIO
+from itertools import product
 
 import pytest
 from msgspec.structs import replace
@@ -23,16 +24,15 @@ UNKNOWN = "5d1f6c1e-0000-4000-8000-000000000000"
 DEFINITION = ARN + "job-definition/sleeper"
 
 
-@pytest.mark.parametrize(
-    "definition", ["sleeper", "sleeper:1", f"{DEFINITION}:1", DEFINITION, DEFINITION.replace("eu-central-1", "x")]
-)
-@pytest.mark.parametrize("queue", ["default", ARN + "job-queue/default"])
-async def test_queue_and_definition_are_given_by_name_or_arn(sleeper, boto, described, queue, definition):
-    made = await boto.submit_job(jobName="a-job", jobQueue=queue, jobDefinition=definition)
+async def test_queue_and_definition_are_given_by_name_or_arn(sleeper, boto, described):
+    queues = "default", ARN + "job-queue/default"
+    definitions = "sleeper", "sleeper:1", f"{DEFINITION}:1", DEFINITION, DEFINITION.replace("eu-central-1", "x")
+    for queue, definition in product(queues, definitions):
+        made = await boto.submit_job(jobName="a-job", jobQueue=queue, jobDefinition=definition)
 
-    job = await described(made["jobId"])
-    assert (made["jobName"], made["jobArn"]) == ("a-job", f"{ARN}job/{made['jobId']}")
-    assert (job["jobQueue"], job["jobDefinition"]) == (ARN + "job-queue/default", sleeper)
+        job = await described(made["jobId"])
+        assert (made["jobName"], made["jobArn"]) == ("a-job", f"{ARN}job/{made['jobId']}")
+        assert (job["jobQueue"], job["jobDefinition"]) == (ARN + "job-queue/default", sleeper)
 
 
 NOT_NAMES = ("", "a" * 129, "-a", "_a", "a b", "a/b", "ä", "a\n", "a.b")

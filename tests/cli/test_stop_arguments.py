@@ -13,36 +13,37 @@ from batchq.cli.main import main
 from batchq.domain.enums import ACTIVE, QUEUED, Status, in_order
 from tests.cli.servers import ARRAY, GANG, NOWHERE, batchq, ended, row
 
+MEMBERS = [
+    ([f"{ARRAY},{GANG}"], {"jobs": [ARRAY, GANG]}),
+    ([ARRAY, GANG, ARRAY], {"jobs": [ARRAY, GANG]}),
+    (
+        [f"{ARRAY}.3, {ARRAY}:4,{ARRAY}_5", f"{GANG}#1"],
+        {"jobs": [f"{ARRAY}.3", f"{ARRAY}:4", f"{ARRAY}:5", f"{GANG}#1"]},
+    ),
+    (["-u", "ann"], {"users": ["ann"]}),
+    (["-uann"], {"users": ["ann"]}),
+    (["--me"], {"mine": True}),
+    (["--held", "-d", "fit:3", "--exit-code", "3"], {"held": True, "jobDefinitions": ["fit:3"], "exitCodes": [3]}),
+    (["-t", "PD", "-q", "debug"], {"jobStatuses": [*in_order(QUEUED)], "jobQueues": ["debug"]}),
+    (["--state=pending,Running", "-t", "r"], {"jobStatuses": [*in_order(QUEUED | ACTIVE)]}),
+    (["-n", "sim*,train", "--name", "eval"], {"jobNames": ["sim*", "train", "eval"]}),
+    (["-A", "physics", "-w", "gpu1,gpu2"], {"accounts": ["physics"], "computeEnvironments": ["gpu1", "gpu2"]}),
+    (
+        ["-q", "arn:aws:batch:us-east-1:123456789012:job-queue/q"],
+        {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/q"]},
+    ),
+    (["-t", "all", "--reason", "the room is too hot"], {"jobStatuses": [*Status], "reason": "the room is too hot"}),
+]
 
-@pytest.mark.parametrize(
-    ("words", "content"),
-    [
-        ([f"{ARRAY},{GANG}"], {"jobs": [ARRAY, GANG]}),
-        ([ARRAY, GANG, ARRAY], {"jobs": [ARRAY, GANG]}),
-        (
-            [f"{ARRAY}.3, {ARRAY}:4,{ARRAY}_5", f"{GANG}#1"],
-            {"jobs": [f"{ARRAY}.3", f"{ARRAY}:4", f"{ARRAY}:5", f"{GANG}#1"]},
-        ),
-        (["-u", "ann"], {"users": ["ann"]}),
-        (["-uann"], {"users": ["ann"]}),
-        (["--me"], {"mine": True}),
-        (["--held", "-d", "fit:3", "--exit-code", "3"], {"held": True, "jobDefinitions": ["fit:3"], "exitCodes": [3]}),
-        (["-t", "PD", "-q", "debug"], {"jobStatuses": [*in_order(QUEUED)], "jobQueues": ["debug"]}),
-        (["--state=pending,Running", "-t", "r"], {"jobStatuses": [*in_order(QUEUED | ACTIVE)]}),
-        (["-n", "sim*,train", "--name", "eval"], {"jobNames": ["sim*", "train", "eval"]}),
-        (["-A", "physics", "-w", "gpu1,gpu2"], {"accounts": ["physics"], "computeEnvironments": ["gpu1", "gpu2"]}),
-        (
-            ["-q", "arn:aws:batch:us-east-1:123456789012:job-queue/q"],
-            {"jobQueues": ["arn:aws:batch:us-east-1:123456789012:job-queue/q"]},
-        ),
-        (["-t", "all", "--reason", "the room is too hot"], {"jobStatuses": [*Status], "reason": "the room is too hot"}),
-    ],
-)
+
 @pytest.mark.parametrize("command", ["cancel", "terminate"])
-async def test_flags_become_members_of_the_request(server, command, words, content):
-    assert await batchq(command, *words) == 0
+async def test_flags_become_members_of_the_request(server, command):
+    for words, content in MEMBERS:
+        server.requests.clear()
 
-    assert server.requests == [(f"{command}jobs", {"dryRun": False} | content)]
+        assert await batchq(command, *words) == 0
+
+        assert server.requests == [(f"{command}jobs", {"dryRun": False} | content)]
 
 
 @pytest.mark.parametrize("signal", ["INT", "sigint", "SIGINT", "2"])
@@ -54,44 +55,44 @@ async def test_terminate_sends_signal_and_grace(server, signal):
     ]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        [""],
-        [","],
-        [f"{ARRAY},"],
-        [ARRAY[:8], "sim*"],
-        [f"{ARRAY}:5-3"],
-        [f"{ARRAY}.x/y"],
-        [f"{GANG}#1.x"],
-        [f"{ARRAY}:"],
-        [f"{ARRAY}:007"],
-        ["-n", ""],
-        ["-u", "ann", ""],
-        ["-u", "ann,,bob"],
-        ["-t", "done"],
-        ["-p", "debug"],
-        ["-t", "all", "--url", "nowhere"],
-        ["-t", "all", "--stat", "x"],
-        ["-i", "-t", "all"],
-        ["-t", "all", "--signal", "LOUD"],  # of cancel: an unknown flag, as all that follow
-        ["-t", "all", "--signal", "0"],
-        ["-t", "all", "--grace", "-1"],
-        ["-t", "all", "--grace", "1.5"],
-        ["-t", "all", "--grace", "86401"],
-        [f"{ARRAY}:{index}" for index in range(5001)],
-    ],
-)
-@pytest.mark.parametrize("command", ["cancel", "terminate"])
-async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(server, capsys, command, words):
-    assert await ended(command, *words) == 2
+INVALID = [
+    [],
+    [""],
+    [","],
+    [f"{ARRAY},"],
+    [ARRAY[:8], "sim*"],
+    [f"{ARRAY}:5-3"],
+    [f"{ARRAY}.x/y"],
+    [f"{GANG}#1.x"],
+    [f"{ARRAY}:"],
+    [f"{ARRAY}:007"],
+    ["-n", ""],
+    ["-u", "ann", ""],
+    ["-u", "ann,,bob"],
+    ["-t", "done"],
+    ["-p", "debug"],
+    ["-t", "all", "--url", "nowhere"],
+    ["-t", "all", "--stat", "x"],
+    ["-i", "-t", "all"],
+    ["-t", "all", "--signal", "LOUD"],  # of cancel: an unknown flag, as all that follow
+    ["-t", "all", "--signal", "0"],
+    ["-t", "all", "--grace", "-1"],
+    ["-t", "all", "--grace", "1.5"],
+    ["-t", "all", "--grace", "86401"],
+    [f"{ARRAY}:{index}" for index in range(5001)],
+]
 
-    described = capsys.readouterr()
-    assert described.out == ""
-    assert described.err.startswith("batchq: ")
-    assert described.err.count("\n") == 1
-    assert server.requests == []
+
+@pytest.mark.parametrize("command", ["cancel", "terminate"])
+async def test_invalid_arguments_stop_nothing_and_are_reported_in_one_line(server, capsys, command):
+    for words in INVALID:
+        assert await ended(command, *words) == 2, words
+
+        described = capsys.readouterr()
+        assert described.out == ""
+        assert described.err.startswith("batchq: ")
+        assert described.err.count("\n") == 1
+        assert server.requests == []
 
 
 async def test_the_maximum_number_of_ids_is_sent(server):

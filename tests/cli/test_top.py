@@ -125,7 +125,7 @@ def names(app):
     return [str(table.get_row_at(at)[1]) for at in range(table.row_count)]
 
 
-async def test_the_screen_shows_the_queues_and_the_jobs_of_the_view(top_server):
+async def test_the_screen_shows_the_queues_and_the_jobs_of_the_view_and_slash_those_of_a_name(top_server):
     async with app_of(top_server).run_test(size=(100, 24)) as pilot:
         await shown(pilot)
         assert names(pilot.app) == ["train", "blast"]
@@ -134,9 +134,13 @@ async def test_the_screen_shows_the_queues_and_the_jobs_of_the_view(top_server):
         await shown(pilot)
         assert names(pilot.app) == ["sweep"]
         assert "FAILED" in str(pilot.app.query_one("#view", Static).content)
+        await pilot.press("slash", *"bla", "enter")
+        await shown(pilot)
+        assert [content["jobNames"] for content in top_server.listed if "jobNames" in content] == [["*bla*"]]
+        assert not pilot.app.query_one(Input).has_class("shown")
 
 
-async def test_a_refresh_keeps_the_selected_job_though_its_row_moves(top_server):
+async def test_a_refresh_keeps_the_selected_job_and_asks_a_server_again_that_did_not_answer(top_server):
     async with app_of(top_server).run_test(size=(100, 24)) as pilot:
         await shown(pilot)
         await pilot.press("down")
@@ -145,15 +149,15 @@ async def test_a_refresh_keeps_the_selected_job_though_its_row_moves(top_server)
         await shown(pilot)
         assert names(pilot.app) == ["new", "train", "blast"]
         assert pilot.app.query_one(DataTable).cursor_row == 2
-
-
-async def test_slash_selects_jobs_by_a_part_of_their_name(top_server):
-    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
+        del top_server.responses["/v1/batchq/overview"]
+        pilot.app.refresh_jobs()
         await shown(pilot)
-        await pilot.press("slash", *"bla", "enter")
+        assert "does not exist" in str(pilot.app.query_one("#view", Static).content)
+        top_server.responses["/v1/batchq/overview"] = OVERVIEW
+        top_server.rows.pop(0)
+        pilot.app.refresh_jobs()
         await shown(pilot)
-        assert [content["jobNames"] for content in top_server.listed if "jobNames" in content] == [["*bla*"]]
-        assert not pilot.app.query_one(Input).has_class("shown")
+        assert names(pilot.app) == ["train", "blast"]
 
 
 async def test_keys_show_a_text_about_the_selected_job(top_server):
@@ -219,19 +223,6 @@ async def test_a_stop_needs_a_reason_and_is_carried_out_with_it_unless_escape_is
     sent = [content for _, path, content in top_server.requests if path == "/v1/terminatejob"]
     assert sent == [{"jobId": TRAIN["jobId"], "reason": "hot"}]
     assert not [path for _, path, _ in top_server.requests if path == "/v1/canceljob"]
-
-
-async def test_a_server_that_does_not_answer_is_reported_and_asked_again(top_server):
-    async with app_of(top_server).run_test(size=(100, 24)) as pilot:
-        await shown(pilot)
-        del top_server.responses["/v1/batchq/overview"]
-        pilot.app.refresh_jobs()
-        await shown(pilot)
-        assert "does not exist" in str(pilot.app.query_one("#view", Static).content)
-        top_server.responses["/v1/batchq/overview"] = OVERVIEW
-        pilot.app.refresh_jobs()
-        await shown(pilot)
-        assert names(pilot.app) == ["train", "blast"]
 
 
 @pytest.mark.process

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from yarl import URL
 
 from batchq.compute.simulated.script import script_variable
@@ -72,9 +73,11 @@ def form_in(page, **fields):
 class Browser:
     """Loads pages and submits forms as a browser does, and checks that each page is well-formed with unique ids."""
 
-    def __init__(self, session, url):
+    def __init__(self, session, url, data):
         self._session = session
         self.url = url
+        #: The folder of the server's data.
+        self.data = data
         #: The image of the newest revision of the definition `simple`.
         self._image = None
 
@@ -140,6 +143,13 @@ class Browser:
         """Submit a job that waits for another one, which runs; returns its id."""
         return await self.submit(name, dependsOn=[{"jobId": await self.run("first")}], **members)
 
+    async def kill_all(self):
+        """Kill the containers of all jobs, and end the jobs that wait."""
+        order = {"jobQueues": ["default"], "reason": "the end of a test", "force": True}
+        async with self._session.post(f"{self.url}/v1/batchq/terminatejobs", json=order) as answer:
+            assert answer.ok, await answer.text()
+            await answer.read()
+
     async def describe(self, path):
         """The job of an id, or of the path of its page, as DescribeJobs returns it."""
         return (await self.call("describejobs", {"jobs": [path.rpartition("/")[2]]}))["jobs"][0]
@@ -186,7 +196,7 @@ async def console_of(data, **settings):
         for module, name in ((mailbox, "LOW_PRIORITY_DELAY"), (history_feed, "PAUSE"), (bootstrap, "RESERVE")):
             stack.enter_context(patch.object(module, name, 0))
         ready = await stack.enter_async_context(bootstrap.serving(given))
-        yield Browser(await stack.enter_async_context(aiohttp.ClientSession()), ready.urls[0])
+        yield Browser(await stack.enter_async_context(aiohttp.ClientSession()), ready.urls[0], data)
 
 
 @pytest.fixture
@@ -197,6 +207,35 @@ def tmp_path():
 
 
 @pytest.fixture
-async def browser(tmp_path):
+async def own_browser(tmp_path):
+    """A browser at a server that no other test uses."""
     async with console_of(tmp_path / "data") as browser:
         yield browser
+
+
+@pytest.fixture
+def browser(own_browser):
+    """A module whose tests are about their own jobs overrides it by `shared_browser`."""
+    return own_browser
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_server():
+    """A server takes 35 ms of CPU, as much as a test of several pages."""
+    with TemporaryDirectory(prefix="batchq-", dir=TMPFS) as folder:
+        async with console_of(Path(folder) / "data") as browser:
+            yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def shared_browser(shared_server):
+    """A browser at a server that other tests of the module use too. No job outlives its test: jobs need vCPUs."""
+    yield shared_server
+    await shared_server.kill_all()
+
+
+def pytest_collection_modifyitems(items):
+    """A test runs in the event loop of the server that it shares."""
+    for item in items:
+        if any(name.startswith("shared_") for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)

@@ -4,10 +4,18 @@ import csv
 import io
 import re
 
+import pytest
+
+from batchq.api.console import children_page
 from batchq.compute.simulated.script import Script, script_variable
 from tests.service.job_queue import ENDLESS
 
 FAILS = Script(seconds=0, exit_code=1)
+
+
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
 
 
 async def failed_array(browser, size):
@@ -39,11 +47,12 @@ async def test_children_that_the_array_has_not_created_have_the_status_of_the_ar
     assert "The array has not created a child yet." in page.text
 
 
-async def test_children_are_listed_by_status_a_page_at_a_time(browser):
-    job_id = await failed_array(browser, 60)
+async def test_children_are_listed_by_status_a_page_at_a_time(browser, monkeypatch):
+    monkeypatch.setattr(children_page, "PER_PAGE", 10)
+    job_id = await failed_array(browser, 20)
     newest = await browser.open(f"/ui/jobs/{job_id}/children?state=FAILED")
     older = await browser.open(f"/ui/jobs/{job_id}/children?state=FAILED&before=10")
-    assert listed(newest) == list(range(59, 9, -1))
+    assert listed(newest) == list(range(19, 9, -1))
     assert f"/ui/jobs/{job_id}/children?state=FAILED&before=10" in [
         link.replace("&amp;", "&") for link in newest.page.links
     ]

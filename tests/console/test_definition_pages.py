@@ -2,6 +2,7 @@
 
 import pytest
 
+from batchq.api.console import definition_pages
 from batchq.api.console.definition_pages import definition_difference
 from batchq.compute.simulated.script import Script
 from tests.console.world import HOSTILE
@@ -52,8 +53,9 @@ async def test_a_name_shows_its_revisions_newest_first_and_its_last_jobs(browser
     assert "/ui/submit?definition=simple%3A2" in page.page.links
 
 
-async def test_revisions_are_read_in_pages(browser):
-    for _ in range(103):
+async def test_revisions_are_read_in_pages(browser, monkeypatch):
+    monkeypatch.setattr(definition_pages, "MAX_REVISIONS", 3)
+    for _ in range(6):
         await register(browser)
     page = await browser.open("/ui/definitions/train")
     assert ("revision-4" in page.page.ids, "revision-3" in page.page.ids) == (True, False)

@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 import pytest
+import pytest_asyncio
 
 from batchq.api.console.group_page import sorted_rows
 from batchq.api.console.member_results import MemberRow
@@ -18,12 +19,22 @@ FAST, FAILS = Script(seconds=0), Script(seconds=0, exit_code=3)
 TAGS = {"batchq:group": "fit"}
 
 
-@pytest.fixture
-async def sweep(browser):
+async def run_sweep(browser):
     """A group of three jobs, of which one failed; the path of its page."""
     for lr, script, status in (("0.1", FAST, "SUCCEEDED"), ("0.02", FAST, "SUCCEEDED"), ("1", FAILS, "FAILED")):
         await browser.run(f"fit-{lr[-1]}", until=status, script=script, tags=TAGS, parameters={"lr": lr})
     return f"/ui/groups/{await group_id(browser)}"
+
+
+@pytest.fixture
+async def sweep(browser):
+    return await run_sweep(browser)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_sweep(shared_server):
+    """The same, for tests that submit nothing."""
+    return await run_sweep(shared_server)
 
 
 async def group_id(browser):
@@ -35,8 +46,8 @@ def names(page):
     return [word for word in page.text.split() if word.startswith("fit-") and word != "fit-*"]
 
 
-async def test_the_page_shows_the_counts_the_values_and_the_results(browser, sweep):
-    page = await browser.open(sweep)
+async def test_the_page_shows_the_counts_the_values_and_the_results(shared_browser, shared_sweep):
+    page = await shared_browser.open(shared_sweep)
 
     assert "3 jobs 2 succeeded 1 failed 0 running 0 waiting" in page.text
     assert "exit code 3: Essential container in task exited 1" in page.text
@@ -45,17 +56,17 @@ async def test_the_page_shows_the_counts_the_values_and_the_results(browser, swe
     assert page.body.index('data-label="lr">1<') < page.body.index('data-label="lr">0.1<')
 
 
-async def test_a_page_that_shows_the_newest_jobs_only_begins_with_a_note(browser, sweep, monkeypatch):
+async def test_a_page_that_shows_the_newest_jobs_only_begins_with_a_note(shared_browser, shared_sweep, monkeypatch):
     monkeypatch.setattr("batchq.api.console.group_page.MAX_JOBS", 2)
 
-    page = await browser.open(sweep)
+    page = await shared_browser.open(shared_sweep)
 
     assert page.text.index("show the newest 2 only; the CSV has all") < page.text.index("3 jobs 2 succeeded")
 
 
-async def test_the_table_is_sorted_by_numbers_on_the_server(browser, sweep):
-    ascending = await browser.open(f"{sweep}?sort=value.lr")
-    descending = await browser.open(f"{sweep}?sort=-value.lr")
+async def test_the_table_is_sorted_by_numbers_on_the_server(shared_browser, shared_sweep):
+    ascending = await shared_browser.open(f"{shared_sweep}?sort=value.lr")
+    descending = await shared_browser.open(f"{shared_sweep}?sort=-value.lr")
 
     order = [ascending.body.index(f'data-label="lr">{lr}<') for lr in ("0.02", "0.1", "1")]
     assert order == sorted(order)
@@ -64,8 +75,8 @@ async def test_the_table_is_sorted_by_numbers_on_the_server(browser, sweep):
     assert 'aria-sort="ascending"' in ascending.body
 
 
-async def test_all_results_are_offered_as_csv(browser, sweep):
-    page = await browser.open(f"{sweep}/csv")
+async def test_all_results_are_offered_as_csv(shared_browser, shared_sweep):
+    page = await shared_browser.open(f"{shared_sweep}/csv")
 
     rows = list(csv.DictReader(io.StringIO(page.body)))
     assert [(row["lr"], row["state"], row["exit code"], row["attempts"]) for row in rows] == [
@@ -156,11 +167,11 @@ async def test_a_group_is_one_row_under_filters_that_leads_to_its_jobs_that_matc
     assert len(names(await browser.open(path))) == int(matching[0])
 
 
-async def test_the_only_job_of_a_group_that_matches_is_listed_itself(browser, sweep):
-    page = await browser.open("/ui/jobs?exit=3")
+async def test_the_only_job_of_a_group_that_matches_is_listed_itself(shared_browser, shared_sweep):
+    page = await shared_browser.open("/ui/jobs?exit=3")
 
     assert names(page) == ["fit-1"]
-    assert sweep not in page.page.links
+    assert shared_sweep not in page.page.links
 
 
 @pytest.mark.parametrize("by", ["created", "ended"])
@@ -257,12 +268,12 @@ async def test_the_row_and_the_page_of_a_group_show_the_time_left_and_all_counts
     assert re.search(r"1 running 1 waiting about \d+ s left", page.text)
 
 
-async def test_the_page_of_a_job_leads_to_its_group(browser, sweep):
-    found = (await browser.call("batchq/listjobs", {"groups": [sweep.rpartition("/")[2]]}))["jobs"]
+async def test_the_page_of_a_job_leads_to_its_group(shared_browser, shared_sweep):
+    found = (await shared_browser.call("batchq/listjobs", {"groups": [shared_sweep.rpartition("/")[2]]}))["jobs"]
 
-    page = await browser.open(f"/ui/jobs/{found[0]['jobId']}")
+    page = await shared_browser.open(f"/ui/jobs/{found[0]['jobId']}")
 
-    assert sweep in page.page.links
+    assert shared_sweep in page.page.links
     assert "group fit ended: 2 succeeded, 1 failed, 0 stopped" in page.text
 
 

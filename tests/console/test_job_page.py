@@ -2,11 +2,18 @@
 
 import re
 
+import pytest
+
 from batchq.compute.simulated.script import Script, script_variable
 from tests.console.conftest import console_of
 from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 from tests.support import builders
+
+
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
 
 
 async def test_a_failed_job_shows_why_before_all_else(browser):
@@ -74,11 +81,11 @@ async def test_a_cancelled_job_that_runs_shows_who_cancelled_it_and_what_follows
     assert f"/ui/jobs/{job_id}/pause" not in page.page.links
 
 
-async def test_the_page_of_a_job_says_that_its_queue_was_deleted(browser):
-    job_id = await browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
-    await browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
-    await browser.call("deletejobqueue", {"jobQueue": "default"})
-    page = await browser.open(f"/ui/jobs/{job_id}")
+async def test_the_page_of_a_job_says_that_its_queue_was_deleted(own_browser):
+    job_id = await own_browser.run("train-17", script=Script(seconds=0), until="SUCCEEDED")
+    await own_browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
+    await own_browser.call("deletejobqueue", {"jobQueue": "default"})
+    page = await own_browser.open(f"/ui/jobs/{job_id}")
     assert "Queue default deleted" in page.text
     assert "/ui/queues/default" not in page.page.links
 
@@ -263,23 +270,23 @@ async def test_hostile_text_is_shown_escaped(browser):
     assert "\\u202edesrever" in page.text
 
 
-async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(browser):
-    first = await browser.submit("train-1", script=ENDLESS)
-    waiting = await browser.submit("train-2", dependsOn=[{"jobId": first}])
-    array = await browser.run(
+async def test_every_link_of_the_pages_of_jobs_leads_to_a_page(own_browser):
+    first = await own_browser.submit("train-1", script=ENDLESS)
+    waiting = await own_browser.submit("train-2", dependsOn=[{"jobId": first}])
+    array = await own_browser.run(
         "sweep", script=Script(seconds=0, exit_code=1), arrayProperties={"size": 2}, until="FAILED"
     )
     paths = ["/ui/jobs?by=ended", "/ui/jobs?queue=default", "/ui/find?q=train", f"/ui/jobs/{array}/children"]
     paths += [f"/ui/jobs/{job_id}" for job_id in (first, waiting, array, f"{array}:0")]
-    links = {link for path in paths for link in (await browser.open(path)).page.links if link.startswith("/ui")}
+    links = {link for path in paths for link in (await own_browser.open(path)).page.links if link.startswith("/ui")}
     for link in sorted(links):
-        await browser.open(link.replace("&amp;", "&"))
+        await own_browser.open(link.replace("&amp;", "&"))
 
 
-async def test_each_attempt_shows_what_it_used(browser):
-    job_id = await browser.run_measured(script=Script(seconds=None, on_term=1, cpus=2, memory_mib=20))
+async def test_each_attempt_shows_what_it_used(own_browser):
+    job_id = await own_browser.run_measured(script=Script(seconds=None, on_term=1, cpus=2, memory_mib=20))
 
-    page = await browser.open(f"/ui/jobs/{job_id}")
+    page = await own_browser.open(f"/ui/jobs/{job_id}")
 
     used = re.search(r'data-label="Used">(.*?)<', page.body)[1]
     expected = (

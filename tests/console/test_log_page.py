@@ -14,6 +14,11 @@ from tests.console.world import HOSTILE
 from tests.service.job_queue import ENDLESS
 
 
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
+
+
 async def job_that_writes(browser, *output, seconds=0, status="SUCCEEDED", name="train-1", **members):
     """The id of a job that has written the lines."""
     job_id = await browser.submit(name, script=Script(seconds=seconds, output=output), **members)
@@ -126,9 +131,9 @@ async def test_a_search_for_more_matches_than_a_page_has_goes_on(browser):
     assert "50 found on this page; the search has come to the end of the log." in rest.text
 
 
-async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, tmp_path):
+async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser):
     lines = [line for number in range(95) for line in (*["x" * 10_000] * 3, f"match {number}")]
-    path = f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match"
+    path = f"/ui/jobs/{await job_with_log(browser, browser.data, lines)}/log?q=match"
     pages, further = [], [""]
     while further:
         page = await browser.open(path + further[0])
@@ -140,9 +145,9 @@ async def test_lines_around_a_match_are_cut_and_count_towards_the_page(browser, 
     assert len(pages) > 1
 
 
-async def test_a_match_beside_another_match_is_shown_whole(browser, tmp_path):
+async def test_a_match_beside_another_match_is_shown_whole(browser):
     lines = ["match " + "y" * 5000, "match " + "z" * 5000]
-    page = await browser.open(f"/ui/jobs/{await job_with_log(browser, tmp_path / 'data', lines)}/log?q=match")
+    page = await browser.open(f"/ui/jobs/{await job_with_log(browser, browser.data, lines)}/log?q=match")
     assert re.findall(r"<code><mark>match (y+|z+)</mark>", page.body) == ["y" * 5000, "z" * 5000]
 
 

@@ -5,10 +5,13 @@ import json
 import re
 import shutil
 from contextlib import asynccontextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import quote, urlsplit
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
@@ -24,6 +27,7 @@ from batchq.store.inspection import examine_data
 from batchq.system.clock import wall_time
 from tests.console.conftest import Browser, console_of
 from tests.support.certificates import Authority
+from tests.support.inline import TMPFS
 
 PEOPLE = Directory(users={name: User(name=name, role=Role.ADMIN) for name in ("ada", "bob")})
 SAME = {"Sec_Fetch_Site": "same-origin"}
@@ -104,8 +108,22 @@ async def visitor_of(data, people):
         yield Visitor(browser, data, keys)
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_visitor():
+    with TemporaryDirectory(prefix="batchq-", dir=TMPFS) as folder:
+        async with visitor_of(Path(folder) / "data", PEOPLE) as visitor:
+            yield visitor
+
+
 @pytest.fixture
-async def visitor(tmp_path):
+def visitor(shared_visitor):
+    """A visitor who has not logged in yet, of a server that other tests use too."""
+    return Visitor(shared_visitor.browser, shared_visitor.data, shared_visitor.keys)
+
+
+@pytest.fixture
+async def own_visitor(tmp_path):
+    """The same, of a server that no other test uses: for tests that change keys, or fail to log in."""
     async with visitor_of(tmp_path / "data", PEOPLE) as visitor:
         yield visitor
 
@@ -244,21 +262,21 @@ async def test_another_site_cannot_log_a_user_out(visitor):
 
 @pytest.mark.fault("SE51")
 @pytest.mark.parametrize("change", ["disabled", "deleted", "no user"])
-async def test_a_key_or_a_user_that_is_gone_ends_its_sessions_with_the_next_request(visitor, change):
-    await visitor.log_in()
-    key = visitor.keys["ada"].id
+async def test_a_key_or_a_user_that_is_gone_ends_its_sessions_with_the_next_request(own_visitor, change):
+    await own_visitor.log_in()
+    key = own_visitor.keys["ada"].id
     match change:
         case "disabled":
-            AccessKeyFile(visitor.data).set_state(key, KeyState.DISABLED)
+            AccessKeyFile(own_visitor.data).set_state(key, KeyState.DISABLED)
         case "deleted":
-            AccessKeyFile(visitor.data).delete(key)
+            AccessKeyFile(own_visitor.data).delete(key)
         case _:
-            AccountsFile(visitor.data).change(lambda _: Directory(users={"bob": PEOPLE.users["bob"]}))
+            AccountsFile(own_visitor.data).change(lambda _: Directory(users={"bob": PEOPLE.users["bob"]}))
 
-    await visitor.open("/ui/", status=403 if change == "no user" else 303)
-    shown = await visitor.open("/ui/login")
+    await own_visitor.open("/ui/", status=403 if change == "no user" else 303)
+    shown = await own_visitor.open("/ui/login")
     assert "Access key id" in shown.text
-    assert WRONG_KEY in (await visitor.post("/ui/login", visitor.key_of("ada"), status=403)).text
+    assert WRONG_KEY in (await own_visitor.post("/ui/login", own_visitor.key_of("ada"), status=403)).text
 
 
 @pytest.mark.fault("SE51")
@@ -311,38 +329,38 @@ FORMS = {
 
 @pytest.mark.fault("SE52")
 @pytest.mark.parametrize("case", FORMS)
-async def test_a_wrong_key_is_refused_with_the_same_page(visitor, case):
-    form = visitor.key_of("ada") | FORMS[case]
+async def test_a_wrong_key_is_refused_with_the_same_page(own_visitor, case):
+    form = own_visitor.key_of("ada") | FORMS[case]
 
-    refused = await visitor.post(
+    refused = await own_visitor.post(
         "/ui/login", {k: v.encode("utf-8", "replace").decode() for k, v in form.items()}, status=403
     )
 
     assert WRONG_KEY in refused.text
-    assert refused.body == (await visitor.post("/ui/login", {"key_id": "x", "secret": "x"}, status=403)).body
+    assert refused.body == (await own_visitor.post("/ui/login", {"key_id": "x", "secret": "x"}, status=403)).body
     assert "Set-Cookie" not in refused.headers
 
 
 @pytest.mark.fault("SE52")
-async def test_after_five_wrong_logins_no_key_is_checked_and_links_still_log_in(visitor):
+async def test_after_five_wrong_logins_no_key_is_checked_and_links_still_log_in(own_visitor):
     for _ in range(5):
-        await visitor.post("/ui/login", visitor.key_of("ada") | {"secret": "wrong"}, status=403)
+        await own_visitor.post("/ui/login", own_visitor.key_of("ada") | {"secret": "wrong"}, status=403)
 
-    assert TOO_MANY in (await visitor.post("/ui/login", visitor.key_of("ada"), status=429)).text
-    await visitor.post("/ui/login", {"code": "a-guess"}, status=403)
-    await visitor.post("/ui/login", {"code": await visitor.code()})
-    assert "ada" in (await visitor.open("/ui/")).text
+    assert TOO_MANY in (await own_visitor.post("/ui/login", own_visitor.key_of("ada"), status=429)).text
+    await own_visitor.post("/ui/login", {"code": "a-guess"}, status=403)
+    await own_visitor.post("/ui/login", {"code": await own_visitor.code()})
+    assert "ada" in (await own_visitor.open("/ui/")).text
 
 
 @pytest.mark.fault("SE75")
-async def test_wrong_logins_with_one_key_keep_no_other_key_of_the_address_out(visitor):
+async def test_wrong_logins_with_one_key_keep_no_other_key_of_the_address_out(own_visitor):
     for _ in range(5):
-        await visitor.post("/ui/login", visitor.key_of("ada") | {"secret": "wrong"}, status=403)
-        await visitor.post("/ui/login", {"key_id": "", "secret": "x"}, status=403)
-        await visitor.post("/ui/login", {"code": "a-guess"}, status=403)
+        await own_visitor.post("/ui/login", own_visitor.key_of("ada") | {"secret": "wrong"}, status=403)
+        await own_visitor.post("/ui/login", {"key_id": "", "secret": "x"}, status=403)
+        await own_visitor.post("/ui/login", {"code": "a-guess"}, status=403)
 
-    await visitor.log_in("bob")
-    assert await visitor.is_logged_in()
+    await own_visitor.log_in("bob")
+    assert await own_visitor.is_logged_in()
 
 
 @pytest.mark.fault("SE53")
@@ -408,28 +426,30 @@ def cookie_of_loopback(visitor):
 
 
 @pytest.fixture
-async def secured(tmp_path, visitor):
-    """The users and keys of `visitor` on a server with TLS."""
+async def secured(tmp_path, own_visitor):
+    """The users and keys of `own_visitor` on a server with TLS."""
     files = Authority(tmp_path).issue()
     data = tmp_path / "secured"
-    shutil.copytree(visitor.data, data, ignore=lambda _, names: {name for name in names if not name.endswith(".json")})
+    shutil.copytree(
+        own_visitor.data, data, ignore=lambda _, names: {name for name in names if not name.endswith(".json")}
+    )
     tls = {"tls_cert": files.chain, "tls_key": files.key}
     async with (
         console_of(data, auth=Auth.SIGV4, **tls) as browser,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=files.trust())) as session,
     ):
-        yield Visitor(Browser(session, browser.url), data, visitor.keys)
+        yield Visitor(Browser(session, browser.url, data), data, own_visitor.keys)
 
 
 @pytest.mark.fault("SE51")
-async def test_over_tls_only_the_cookie_that_is_bound_to_the_host_is_accepted(visitor, secured):
+async def test_over_tls_only_the_cookie_that_is_bound_to_the_host_is_accepted(own_visitor, secured):
     done = await secured.log_in()
     assert done.headers["Set-Cookie"].startswith("__Host-batchq=")
     assert "Secure" in done.headers["Set-Cookie"]
     assert "ada" in (await secured.open("/ui/")).text
     assert "on any port" not in (await secured.browser.open("/ui/login")).text
 
-    await visitor.browser.open("/ui/", Cookie=cookie_of_loopback(visitor))
+    await own_visitor.browser.open("/ui/", Cookie=cookie_of_loopback(own_visitor))
     await secured.browser.open("/ui/", status=303, Cookie=cookie_of_loopback(secured))
 
 

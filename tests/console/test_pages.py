@@ -21,6 +21,11 @@ CHOSEN = {"theme": "dark", "times": "utc", "shortcuts": "off"}
 UNKNOWN = "8f2c51a7-0000-4000-8000-000000000000"
 
 
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
+
+
 async def test_a_page_is_not_cached_and_allows_no_inline_script(browser):
     page = await browser.open("/ui/")
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -36,10 +41,10 @@ async def test_head_of_a_page_has_its_headers_and_no_content(browser):
     assert head.headers["Content-Type"] == page.headers["Content-Type"]
 
 
-async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_changed(browser):
-    whole, part = await browser.open("/ui/"), await browser.open("/ui/", X_Fragment="live")
+async def test_a_fragment_is_a_block_of_the_page_and_is_sent_again_only_if_it_changed(own_browser):
+    whole, part = await own_browser.open("/ui/"), await own_browser.open("/ui/", X_Fragment="live")
     assert part.body in whole.body
-    same = await browser.open("/ui/", X_Fragment="live", If_None_Match=part.headers["ETag"], status=304)
+    same = await own_browser.open("/ui/", X_Fragment="live", If_None_Match=part.headers["ETag"], status=304)
     assert same.body == ""
 
 
@@ -69,7 +74,7 @@ async def test_everything_that_does_not_exist_has_the_same_page(browser):
         assert (await browser.open(f"/ui/{path}", status=404)).body == unknown.body, path
 
 
-async def test_a_page_without_content_says_what_it_would_show(browser):
+async def test_a_page_without_content_says_what_it_would_show(own_browser):
     sentences = {
         "definitions": "There is no job definition that you may use.",
         "find?q=": "the first 8 digits",
@@ -84,7 +89,7 @@ async def test_a_page_without_content_says_what_it_would_show(browser):
         "jobs?queue=nothing": "JobQueue nothing not found.",
     }
     for path, sentence in sentences.items():
-        assert sentence in (await browser.open(f"/ui/{path}")).text, path
+        assert sentence in (await own_browser.open(f"/ui/{path}")).text, path
 
 
 async def test_an_invalid_query_is_refused_with_the_name_of_its_member(browser):

@@ -10,6 +10,11 @@ from tests.console.conftest import form_in
 from tests.service.job_queue import ENDLESS
 
 
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
+
+
 async def ended(browser, name="fit", status="FAILED", **members):
     """A job, or an array, that has ended in this status."""
     script = Script(seconds=0, exit_code=int(status == "FAILED"))
@@ -30,12 +35,12 @@ async def test_a_finished_job_is_submitted_again_with_more_memory(browser):
 
 
 async def test_the_failed_children_of_an_array_are_submitted_alone(browser):
-    array = await ended(browser, "sweep", arrayProperties={"size": 3})
+    array = await ended(browser, "three", arrayProperties={"size": 3})
     page = await browser.open(f"/ui/rerun?job={array}&failed=1")
     answer = await browser.post("/ui/rerun", form_in(page))
     result = await browser.open(answer.headers["Location"])
     assert "3 of 3 jobs submitted again" in result.text
-    jobs = (await browser.call("batchq/listjobs", {"jobNames": ["sweep"]}))["jobs"]
+    jobs = (await browser.call("batchq/listjobs", {"jobNames": ["three"]}))["jobs"]
     new = [await browser.describe(job["jobId"]) for job in jobs if job["jobId"] != array]
     variables = [variable for job in new for variable in job["container"]["environment"]]
     indexes = [variable["value"] for variable in variables if variable["name"] == "AWS_BATCH_JOB_ARRAY_INDEX"]
@@ -88,11 +93,11 @@ async def test_a_child_shows_as_which_job_it_was_submitted_again(browser):
 
 
 async def test_a_form_that_is_sent_twice_submits_each_job_once(browser):
-    ids = [await ended(browser) for _ in range(2)]
+    ids = [await ended(browser, "twice") for _ in range(2)]
     form = form_in(await browser.open(f"/ui/rerun?job={ids[0]}&job={ids[1]}"))
     answers = await asyncio.gather(browser.post("/ui/rerun", form), browser.post("/ui/rerun", form))
     assert len({answer.headers["Location"] for answer in answers}) == 1
-    assert len((await browser.call("batchq/listjobs", {"jobNames": ["fit"]}))["jobs"]) == 4
+    assert len((await browser.call("batchq/listjobs", {"jobNames": ["twice"]}))["jobs"]) == 4
 
 
 async def test_a_job_that_is_not_finished_is_not_submitted_again(browser):
@@ -105,13 +110,13 @@ async def test_a_job_that_is_not_finished_is_not_submitted_again(browser):
     ("fields", "sentence"),
     [({"memory": "much"}, "The memory must be a size"), ({"queue": "none"}, "JobQueue none not found.")],
 )
-async def test_an_error_keeps_what_was_typed(browser, fields, sentence):
-    old = await ended(browser)
-    form = form_in(await browser.open(f"/ui/rerun?job={old}"), **{"vcpus": "2"} | fields)
-    page = await browser.post("/ui/rerun", form, status=400)
+async def test_an_error_keeps_what_was_typed(own_browser, fields, sentence):
+    old = await ended(own_browser)
+    form = form_in(await own_browser.open(f"/ui/rerun?job={old}"), **{"vcpus": "2"} | fields)
+    page = await own_browser.post("/ui/rerun", form, status=400)
     assert sentence in page.text
     assert 'value="2"' in page.body
-    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+    assert len((await own_browser.call("batchq/listjobs", {}))["jobs"]) == 1
 
 
 KILLED = Script(seconds=0, exit_code=137, out_of_memory=True)

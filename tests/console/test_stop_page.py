@@ -14,6 +14,11 @@ from tests.service.job_queue import ENDLESS
 DEAF = Script(seconds=None)  # ignores the stop signal
 
 
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
+
+
 async def test_the_page_of_a_running_job_describes_both_orders(browser):
     page = await browser.open(f"/ui/jobs/{await browser.run()}/stop")
     assert "The attempt continues and is the last one; if it succeeds, the job is SUCCEEDED." in page.text

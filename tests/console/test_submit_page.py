@@ -8,8 +8,15 @@ import shlex
 from itertools import product
 from uuid import uuid4
 
+import pytest
+
 from batchq.domain.access.accounts import Account, Directory, User
 from tests.console.test_login import visitor_of
+
+
+@pytest.fixture
+def browser(shared_browser):
+    return shared_browser
 
 
 def new_form(**fields):
@@ -44,10 +51,10 @@ async def test_the_pages_of_a_user_without_a_queue_say_how_to_get_one(tmp_path):
     assert "<select" not in pages["/ui/submit"].body
 
 
-async def test_the_form_of_a_server_without_a_queue_names_the_command_that_creates_one(browser):
-    await browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
-    await browser.call("deletejobqueue", {"jobQueue": "default"})
-    page = await browser.open("/ui/submit")
+async def test_the_form_of_a_server_without_a_queue_names_the_command_that_creates_one(own_browser):
+    await own_browser.call("updatejobqueue", {"jobQueue": "default", "state": "DISABLED"})
+    await own_browser.call("deletejobqueue", {"jobQueue": "default"})
+    page = await own_browser.open("/ui/submit")
     assert "There is no queue. Operators create queues with aws batch create-job-queue ." in page.text
 
 
@@ -93,11 +100,11 @@ async def test_jobs_of_an_image_share_one_definition_with_the_command_line(brows
     assert re.search(r"job-definition/cli-python-[0-9a-f]{12}:1$", first["jobDefinition"])
 
 
-async def test_a_check_submits_and_registers_nothing(browser):
-    page = await browser.post("/ui/submit", new_form(image="python:3.12", action="check"), status=200)
+async def test_a_check_submits_and_registers_nothing(own_browser):
+    page = await own_browser.post("/ui/submit", new_form(image="python:3.12", action="check"), status=200)
     assert "The request is valid. Nothing was submitted." in page.text
-    assert (await browser.call("describejobdefinitions", {}))["jobDefinitions"] == []
-    assert (await browser.call("batchq/listjobs", {}))["jobs"] == []
+    assert (await own_browser.call("describejobdefinitions", {}))["jobDefinitions"] == []
+    assert (await own_browser.call("batchq/listjobs", {}))["jobs"] == []
 
 
 async def test_a_check_warns_of_a_request_that_no_environment_can_hold(browser):
@@ -173,14 +180,14 @@ REFUSED = (
 )
 
 
-async def test_an_error_keeps_what_was_typed(browser):
-    await browser.submit("first")
+async def test_an_error_keeps_what_was_typed(own_browser):
+    await own_browser.submit("first")
     for action, (fields, sentence) in product(("check", "submit"), REFUSED):
         typed = {"tags": "team=<i>x</i>"} | fields
-        page = await browser.post("/ui/submit", new_form(**typed, action=action), status=400)
+        page = await own_browser.post("/ui/submit", new_form(**typed, action=action), status=400)
         assert sentence in page.text
         assert {name: value for name, value in form_in(page).items() if name in typed} == typed
-        assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+        assert len((await own_browser.call("batchq/listjobs", {}))["jobs"]) == 1
 
 
 async def test_a_dependency_that_does_not_exist_is_refused(browser):
@@ -189,9 +196,9 @@ async def test_a_dependency_that_does_not_exist_is_refused(browser):
     assert "does not exist" in page.text
 
 
-async def test_the_audit_log_names_the_operations_of_the_api(browser):
-    await submitted(browser, image="busybox")
-    operations = {record["operation"] for record in (await browser.call("batchq/listaudit", {}))["records"]}
+async def test_the_audit_log_names_the_operations_of_the_api(own_browser):
+    await submitted(own_browser, image="busybox")
+    operations = {record["operation"] for record in (await own_browser.call("batchq/listaudit", {}))["records"]}
     assert {"SubmitJob", "RegisterJobDefinition"} <= operations
 
 
@@ -249,15 +256,15 @@ WRONG_FIELDS = [
 ]
 
 
-async def test_each_wrong_field_is_marked(browser):
-    await browser.submit("first")
+async def test_each_wrong_field_is_marked(own_browser):
+    await own_browser.submit("first")
 
     for fields, marked in WRONG_FIELDS:
-        page = await browser.post("/ui/submit", new_form(**{"definition": "simple"} | fields), status=400)
+        page = await own_browser.post("/ui/submit", new_form(**{"definition": "simple"} | fields), status=400)
         assert set(re.findall(r'id="(\w+)"[^>]*aria-invalid="true"', page.body)) == marked, fields
         assert {f"{field}-error" for field in marked} <= set(page.page.ids)
 
-    assert len((await browser.call("batchq/listjobs", {}))["jobs"]) == 1
+    assert len((await own_browser.call("batchq/listjobs", {}))["jobs"]) == 1
 
 
 async def test_the_definitions_are_a_list(browser):

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from batchq.accounts.files import AccessKeyFile, AccountsFile, new_key
+from batchq.api.console import capacity_pages, record_pages
 from batchq.api.console.capacity_pages import MAX_MACHINES
 from batchq.compute.simulated.script import Script
 from batchq.domain.access.accounts import Directory, User
@@ -91,12 +92,13 @@ async def test_a_consumable_resource_shows_who_holds_it_and_who_waits(browser):
     assert "licence-x" in page.text.partition("RUNNABLE jobs")[2]
 
 
-async def test_resources_are_listed_in_pages(browser):
-    for number in range(101):
+async def test_resources_are_listed_in_pages(browser, monkeypatch):
+    monkeypatch.setattr(capacity_pages, "MAX_RESOURCES", 3)
+    for number in range(4):
         await licences(browser, f"r{number:03}")
     page = await browser.open("/ui/resources")
-    assert "/ui/resources?after=r099" in page.page.links
-    assert "resource-r100" in (await browser.open("/ui/resources?after=r099")).page.ids
+    assert "/ui/resources?after=r002" in page.page.links
+    assert "resource-r003" in (await browser.open("/ui/resources?after=r002")).page.ids
     assert "There are no further consumable resources." in (await browser.open("/ui/resources?after=z")).text
 
 
@@ -145,13 +147,14 @@ async def test_the_audit_log_is_filtered_by_job_and_operation(browser):
     assert page.text.partition("Outcome")[2].count("SubmitJob") == 1
 
 
-async def test_the_audit_log_is_read_in_pages(browser):
-    for number in range(101):
+async def test_the_audit_log_is_read_in_pages(browser, monkeypatch):
+    monkeypatch.setattr(record_pages, "PER_PAGE", 3)
+    for number in range(4):
         await licences(browser, f"r{number:03}")
     page = await browser.open("/ui/audit?operation=CreateConsumableResource")
     (older,) = [link for link in page.page.links if "page=" in link]
     rest = await browser.open(older)
-    assert (page.text.count("-resource/"), rest.text.count("-resource/")) == (100, 1)
+    assert (page.text.count("-resource/"), rest.text.count("-resource/")) == (3, 1)
 
 
 # -------------------------------------------------------------------------------------------------------------- events
@@ -170,14 +173,15 @@ async def test_events_are_shown_newest_first_and_filtered(browser):
     assert [identifier for identifier in failed.page.ids if identifier.startswith("event-")] == [f"event-{numbers[0]}"]
 
 
-async def test_older_events_are_on_the_next_page(browser):
-    jobs = [await browser.submit(f"short-{number}", script=Script(seconds=0)) for number in range(35)]
+async def test_older_events_are_on_the_next_page(browser, monkeypatch):
+    monkeypatch.setattr(record_pages, "PER_PAGE", 10)
+    jobs = [await browser.submit(f"short-{number}", script=Script(seconds=0)) for number in range(3)]
     await browser.wait_for(jobs[-1], "SUCCEEDED")
     page = await browser.open("/ui/events")
     (older,) = [link for link in page.page.links if "before=" in link]
     rest = await browser.open(older)
     shown = [identifier for seen in (page, rest) for identifier in seen.page.ids if identifier.startswith("event-")]
-    assert len([identifier for identifier in page.page.ids if identifier.startswith("event-")]) == 100
+    assert len([identifier for identifier in page.page.ids if identifier.startswith("event-")]) == 10
     assert shown[-1] == "event-1"
     assert len(set(shown)) == len(shown)
     assert "There are no older events." in (await browser.open("/ui/events?before=1")).text
