@@ -13,9 +13,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # One worker more than there are cores, because tests also wait; at most 4.
 WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores + 1 : 4)))
-# For pytest one worker more: tests of servers, of containers and on the model of Kubernetes wait most of their time.
-WAITING := $(shell echo $$(($(WORKERS) + 1)))
-PYTEST := $(BIN)/pytest -q -n $(WAITING) --dist worksteal
 NEEDS_NOTHING := not docker and not kubernetes and not strace and not million and not browser
 QUICK := $(NEEDS_NOTHING) and not exhaustive and (smoke or not process)
 # No test of these folders is quick, so their modules are not imported.
@@ -32,7 +29,7 @@ QUICKLY := $(BIN)/pytest -q -p no:xdist -p no:cacheprovider --hypothesis-profile
 TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 1)) --keep-going --output-sync=target
 
 .DEFAULT_GOAL := help
-.PHONY: help install develop check lint quick $(QUICK_PARTS) local engine docker-test trace-test browser-test disk-and-browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
+.PHONY: help install develop check lint quick $(QUICK_PARTS) local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,14 +68,15 @@ quick-others: develop
 	$(QUICKLY) $(addprefix --ignore=,$(call folders,$(PARTS)))
 
 local: develop ## All tests that need neither Docker, strace nor a browser, with all examples of hypothesis; minutes.
-	$(PYTEST) -m "$(NEEDS_NOTHING)"
+	@# One worker more: tests of servers and on the model of Kubernetes wait most of their time.
+	$(BIN)/pytest -q -n $$(($(WORKERS) + 1)) --dist worksteal -m "$(NEEDS_NOTHING)"
 
 engine: ## Start a Docker engine if none answers, and make the test images.
 	@.ci/engine
 
 docker-test: develop engine ## The tests that need a Docker engine.
 	@.ci/tools
-	$(PYTEST) -m "docker and not clients"
+	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal -m "docker and not clients"
 
 trace-test: develop ## Kill a server and its commands at each of their commits, and fail their disk at each call, by strace; minutes.
 	@.ci/tools
@@ -90,15 +88,7 @@ browser-test: develop ## Open the pages of the web console in Chromium; two or t
 
 test: develop ## Everything: format, lint, types, imports, all local tests, then a real disk, a browser and real Docker.
 	@$(MAKE) --no-print-directory --jobs=2 lint local
-	@.ci/tools
-	@$(MAKE) --no-print-directory engine
-	@$(MAKE) --no-print-directory --jobs=2 --keep-going docker-test disk-and-browser-test
-
-# Runs beside `docker-test`, which mostly waits for containers. Its two parts run one after the other, because each of
-# them has work for two cores.
-disk-and-browser-test: develop
-	@$(MAKE) --no-print-directory trace-test
-	@$(MAKE) --no-print-directory browser-test
+	@$(MAKE) --no-print-directory trace-test browser-test docker-test
 
 # Scenarios and contracts on the cluster. They need little room of the nodes, so several run at the same time.
 CLUSTER_SCENARIOS ?= tests/contracts tests/scenarios
