@@ -21,8 +21,8 @@ NOT_QUICK := clients console/browser debian faults fuzz image roles schedule tra
 # ones begin first. A worker of pytest-xdist would collect the tests of all folders, and send each result to another
 # process. Each further process takes a second of CPU for its imports. pytest's cache is off: each process would overwrite
 # what the others have written to it.
-PARTS := console api scenarios+engine cli+compute
-QUICK_PARTS := quick-others $(PARTS:%=quick-%)
+PARTS := api scenarios+engine cli+compute console simulation+store
+QUICK_PARTS := $(PARTS:%=quick-%) quick-others
 folders = $(addprefix tests/,$(subst +, ,$(1)))
 QUICKLY := $(BIN)/pytest -q -p no:xdist -p no:cacheprovider --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
 # One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.
