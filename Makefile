@@ -21,12 +21,12 @@ NOT_QUICK := clients console/browser debian faults fuzz image roles schedule tra
 # ones begin first. A worker of pytest-xdist would collect the tests of all folders, and send each result to another
 # process. Each further process takes a second of CPU for its imports. pytest's cache is off: each process would overwrite
 # what the others have written to it.
-PARTS := api scenarios+engine cli+compute console simulation+store
-QUICK_PARTS := $(PARTS:%=quick-%) quick-others
+PARTS := cli+compute api scenarios+engine console simulation+store
+QUICK_PARTS := quick-others $(PARTS:%=quick-%)
 folders = $(addprefix tests/,$(subst +, ,$(1)))
 QUICKLY := $(BIN)/pytest -q -p no:xdist -p no:cacheprovider --hypothesis-profile=check -m "$(QUICK)" $(NOT_QUICK:%=--ignore=tests/%)
-# One process more than workers, because the linters or a part are one. Each prints its output in one piece when it ends.
-TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 1)) --keep-going --output-sync=target
+# Two processes more than workers, because some parts wait. Each prints its output in one piece when it ends.
+TOGETHER = $(MAKE) --no-print-directory --jobs=$$(($(WORKERS) + 2)) --keep-going --output-sync=target
 
 .DEFAULT_GOAL := help
 .PHONY: help install develop check lint quick $(QUICK_PARTS) local engine docker-test trace-test browser-test test test-kubernetes test-clients use-on-kubernetes test-engines faults faults-night trainer demo bench dist mutants soak simulate fuzz million format clean
