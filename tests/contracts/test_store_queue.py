@@ -10,7 +10,7 @@ from batchq.domain.explanation.facts import MAX_PLACE, QueuePosition
 from batchq.domain.ids import QueueName
 from batchq.domain.job import ArrayState
 from batchq.ports.jobs import Changes
-from batchq.ports.queue import WaitingJob
+from batchq.ports.queue import waiting_job
 from batchq.store import job_reads
 from tests.support.builders import attempt, child, job, moment
 
@@ -110,16 +110,6 @@ def waiting(number, **changes):
     return job(**{"number": number, "status": Status.RUNNABLE, "millicpus": 500} | changes)
 
 
-def place_query(other_job):
-    return WaitingJob(
-        job_id=other_job.id,
-        queue=other_job.spec.queue,
-        sequence=other_job.sequence,
-        share=other_job.spec.share_identifier,
-        priority=other_job.spec.scheduling_priority or 0,
-    )
-
-
 @pytest.fixture
 def insert(store):
     async def insert(*jobs):
@@ -133,7 +123,7 @@ async def test_the_jobs_before_a_job_in_its_queue_are_counted_with_their_vcpus(s
     first, second, third = await insert(waiting(1), waiting(3), waiting(5, millicpus=1000))
     await insert(waiting(2, queue=QueueName("other")), waiting(4, unschedulable=True), job(number=0))
 
-    found = await store.places([place_query(job) for job in (third, first, second)])
+    found = await store.places([waiting_job(job) for job in (third, first, second)])
 
     assert found == {
         first.id: QueuePosition(ahead=0, millicpus=0),
@@ -151,7 +141,7 @@ async def test_in_a_share_a_higher_priority_is_before_a_lower_one(store, insert)
     )
     await insert(waiting(0, share_identifier="red", scheduling_priority=9))
 
-    found = await store.places([place_query(job) for job in (low, high, later)])
+    found = await store.places([waiting_job(job) for job in (low, high, later)])
 
     assert [found[other_job.id].ahead for other_job in (high, low, later)] == [0, 1, 2]
 
@@ -160,7 +150,7 @@ async def test_the_number_of_counted_places_is_bounded(store, insert, monkeypatc
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number) for number in range(6)))
 
-    found = await store.places([place_query(other_job) for other_job in jobs])
+    found = await store.places([waiting_job(other_job) for other_job in jobs])
 
     assert [found[other_job.id].ahead for other_job in jobs] == [0, 1, 2, 3, 3, 3]
     assert QueuePosition(ahead=MAX_PLACE - 1, millicpus=0).is_exact
@@ -172,6 +162,6 @@ async def test_a_call_reads_a_bounded_number_of_rows(store, insert, monkeypatch)
     monkeypatch.setattr(job_reads, "MAX_PLACE", 3)
     jobs = await insert(*(waiting(number, queue=QueueName(f"q{number % 2}")) for number in range(8)))
 
-    found = await store.places([place_query(other_job) for other_job in jobs])
+    found = await store.places([waiting_job(other_job) for other_job in jobs])
 
     assert len(found) < len(jobs)
